@@ -48,11 +48,9 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def complete() -> None:
-    """Answer the shell's completion request if argcomplete is installed, and exit."""
-    try:
-        import argcomplete
-    except ImportError:
-        sys.exit(1)
+    """Answer the shell's completion request, and exit."""
+    import argcomplete
+
     parser = argparse.ArgumentParser(prog="harp")
     chosen = parser.add_subparsers()
     typed = os.environ.get("COMP_LINE", "").split()[1:]

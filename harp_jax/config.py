@@ -133,12 +133,10 @@ OWN: Mapping[str, Fields] = {
         "task_sampling": Field("uniform",
             "uniform over the tasks, as in the paper, or by their record counts", ("uniform", "proportional")),
         "pair_weight": Field(1.0, "weight of the pair losses; 0: the MLM-only control, on the same batches", WEIGHT),
-        "pair_loss": Field(
-            "hinge",
+        "pair_loss": Field("hinge",
             'loss of a pair. "softmax_margin": as in the authors\' code; "lce": softmax over a positive and its negatives; "kl": '
             'divergence from the scores that harp teach added to the pairs; "lce_kl": the sum of both',
-            ("hinge", "logistic", "softmax_margin", "lce", *TAUGHT_PAIRS),
-        ),
+            ("hinge", "logistic", "softmax_margin", "lce", *TAUGHT_PAIRS)),
         "pair_reduction": Field("mean",
             "\"mean\" over all pairs of a batch; \"sum\" of the tasks' means, as in Eq. 16", ("mean", "sum")),
         "negatives": Field(1,
@@ -185,12 +183,9 @@ OWN: Mapping[str, Fields] = {
             "where the score head comes from; the paper keeps only embeddings and attention layers", ("fresh", "pretrained")),
         "marks": Field((), "tokens put before every query and every document; after coarse-tuning, use the same"),
         "negatives": Field(7, "negatives per positive, drawn from the candidates", NEGATIVES),
-        "rank_loss": Field(
-            "bce",
+        "rank_loss": Field("bce",
             'ranking loss; "bce" is Eq. 18; "judged" classifies all judged pairs, without candidates, as in coarse-tuning; '
-            '"margin_mse" and "kl" (of the softmax over a group) distil `teacher`',
-            (*RANK_LOSSES, "judged", *TAUGHT),
-        ),
+            '"margin_mse" and "kl" (of the softmax over a group) distil `teacher`', (*RANK_LOSSES, "judged", *TAUGHT)),
         "teacher": Field("", "TREC run with the teacher's scores; candidates without a score are left out"),
         "mqp_weight": Field(0.0, "weight of masked query prediction (SJTF), added to the ranking loss; 0: off", WEIGHT),
         "batch_pairs": Field(128, "average number of query-document pairs per batch", COUNT),
@@ -204,9 +199,8 @@ OWN: Mapping[str, Fields] = {
         "sample": Field(0.08, "fraction of the click log's pairs to use", SHARE),
         "documents_only": Field(False, "control: MLM on the clicked documents without queries (continual pre-training)"),
         "marks": Field(("[unused0]", "[unused1]"), "tokens that serve as [Q] and [D]"),
-        "mask_always": Field(
-            False, "every masked token becomes [MASK], as in the paper; else 80 %, 10 % another, 10 % none, as in BERT"
-        ),
+        "mask_always": Field(False,
+            "every masked token becomes [MASK], as in the paper; else 80 %, 10 % another, 10 % none, as in BERT"),
         "batch_pairs": Field(80, "average number of sequences per batch", COUNT),
         "row_length": ENCODER["row_length"]._replace(default=256),
         "learning_rate": Field(1e-3, "maximum learning rate, after warmup; for bert-tiny", SHARE),
@@ -238,14 +232,9 @@ LINKLEARN: Fields = {
     "language": Field("en", "language for stemming and stopwords, such as de; empty: none"),
     "pair_loss": Field("hinge", "hinge loss, or RankNet's logistic cross-entropy", ("hinge", "logistic")),
     "negatives": Field(15, "unlinked documents per linked one", NEGATIVES),
-    "negatives_from": Field(
-        "uniform",
-        '"uniform": as in the paper; "linked": in proportion to links, to offset popularity',
-        ("uniform", "linked"),
-    ),
-    "hidden": Field(
-        (10,), "hidden units of each MLP; of several values the one that ranks held-out links best is kept"
-    ),
+    "negatives_from": Field("uniform",
+        '"uniform": as in the paper; "linked": in proportion to links, to offset popularity', ("uniform", "linked")),
+    "hidden": Field((10,), "hidden units of each MLP; of several values the one that ranks held-out links best is kept"),
     "learning_rates": Field((3e-3,), "learning rate of Adam; of several the best is kept, in every combination"),
     "steps": Field(10_000, "maximum number of updates", STEPS),
     "eval_every": Field(250, "steps between evaluations on held-out documents", (1, 1 << 40)),

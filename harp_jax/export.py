@@ -18,32 +18,21 @@ def arguments_parser() -> Parser:
         example="harp export --workdir=runs/ranker --output=ranker\n"
         "  harp export --encoder=all-MiniLM-L6-v2 --layers=3 --output=start",
     )
-    parser.add_input("--workdir", default="", help="training workdir, whose newest valid checkpoint is exported")
-    parser.add_input(
-        "--encoder",
-        model=True,
-        default="",
-        help="instead of --workdir: Hugging Face encoder whose first layers are exported",
-    )
+    parser.add_input("--workdir", help="training workdir, whose newest valid checkpoint is exported")
+    what = "instead of --workdir: Hugging Face encoder whose first layers are exported"
+    parser.add_input("--encoder", model=True, help=what)
     parser.add_argument("--layers", type=count, default=0, help="first layers of --encoder to export, without heads")
-    parser.add_argument("--sha256", default="", help="fail unless the model.safetensors of --encoder has this hash")
+    parser.add_argument("--sha256", help="fail unless the model.safetensors of --encoder has this hash")
     parser.add_output("--output", required=True, help="directory to write; replaces an earlier export there")
-    parser.add_argument(
-        "--ranker",
-        action="store_true",
-        help="leave out the pre-training heads, which servers refuse to load (always done after fine-tuning or mlm_weight=0)",
+    what = (
+        "leave out the pre-training heads, which servers refuse to load (always done after fine-tuning or mlm_weight=0)"
     )
-    parser.add_argument(
-        "--format",
-        action="append",
-        default=[],
-        choices=("onnx", "openvino"),
-        help="also write the ranker for ONNX Runtime or OpenVINO; repeatable",
-    )
+    parser.add_argument("--ranker", action="store_true", help=what)
+    what = "also write the ranker for ONNX Runtime or OpenVINO; repeatable"
+    parser.add_argument("--format", action="append", default=[], choices=("onnx", "openvino"), help=what)
     parser.add_argument("--int8", action="store_true", help="with --format: also write it in int8")
-    parser.add_argument(
-        "--calibration", default="", help="file of query<TAB>document lines to calibrate int8 on (--format=openvino)"
-    )
+    what = "file of query<TAB>document lines to calibrate int8 on (--format=openvino)"
+    parser.add_argument("--calibration", help=what)
     return parser
 
 
@@ -61,20 +50,13 @@ def main(arguments: argparse.Namespace) -> None:
         return
     if arguments.sha256:
         raise InputError("--sha256 is only for --encoder; leave it out")
-    calibration = []
+    pairs = []
     for number, line in lines(arguments.calibration) if arguments.calibration else ():
         query, tab, document = line.partition("\t")
         if not tab or not query.strip() or not document.strip():
             raise InputError(f"{arguments.calibration}, line {number}: not query<TAB>document; correct the line")
-        calibration.append((query, document))
-    export_model(
-        arguments.workdir,
-        arguments.output,
-        ranker=arguments.ranker,
-        formats=arguments.format,
-        int8=arguments.int8,
-        calibration=calibration,
-    )
+        pairs.append((query, document))
+    export_model(arguments.workdir, arguments.output, arguments.ranker, arguments.format, arguments.int8, pairs)
     print(f"exported {arguments.workdir} to {arguments.output}")
 
 

@@ -30,23 +30,15 @@ def arguments_parser() -> ConfigParser:
         "  python -m harp_jax.main --config=configs/tpu_v3.py --workdir=runs/harp --config.init=bert-base-uncased/",
     )
     parser.add_argument("--workdir", help="directory for config, checkpoints and metrics; rerunning resumes from it")
-    parser.add_argument(
-        "--dry_run", action="store_true", help="compile the step; print attention, memory, FLOPs, collectives"
-    )
-    parser.add_argument(
-        "--topology", default="", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)"
-    )
-    parser.add_argument(
-        "--coordinator",
-        default="",
-        help="HOST:PORT of process 0, to train in several processes; auto on TPU pods and Slurm",
-    )
-    parser.add_argument(
-        "--processes", type=positive, default=1, help="number of processes, with --coordinator (default 1)"
-    )
-    parser.add_argument(
-        "--process", type=count, default=0, help="index of this process, with --coordinator (default 0)"
-    )
+    what = "compile the step; print attention, memory, FLOPs, collectives"
+    parser.add_argument("--dry_run", action="store_true", help=what)
+    parser.add_argument("--topology", help="devices for --dry_run, such as h100:8 or v3:2x2 (default: local)")
+    what = "HOST:PORT of process 0, to train in several processes; auto on TPU pods and Slurm"
+    parser.add_argument("--coordinator", help=what)
+    what = "number of processes, with --coordinator (default 1)"
+    parser.add_argument("--processes", type=positive, default=1, help=what)
+    what = "index of this process, with --coordinator (default 0)"
+    parser.add_argument("--process", type=count, default=0, help=what)
     return parser
 
 
@@ -59,9 +51,8 @@ def main(args: argparse.Namespace) -> None:
         raise InputError("--processes and --process need --coordinator=HOST:PORT")
     if args.dry_run:
         # Before importing JAX, which looks for cuDNN at that moment (dry_run.py).
-        sys.path += [
-            os.environ[name] for name in ("HARP_LIBTPU", "HARP_CUDA") if args.topology and os.environ.get(name)
-        ]
+        folders = map(os.environ.get, ("HARP_LIBTPU", "HARP_CUDA") if args.topology else ())
+        sys.path += [folder for folder in folders if folder]
         from harp_jax.training.dry_run import dry_run
 
         print(dry_run(args.config, args.topology))

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from harp_jax.checkpoints.model_card import model_card
+from harp_jax.checkpoints.export import model_card
 from tests.support import ROOT
 from tests.support.commands import python
 

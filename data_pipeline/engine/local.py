@@ -20,8 +20,8 @@ from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.tables import Table, read_by
 from harp_jax.base.errors import InputError, needs
-from harp_jax.base.processes import end_with_parent
 from harp_jax.base.progress import progress, say
+from harp_jax.base.steps import end_with_parent
 
 if TYPE_CHECKING:
     import duckdb

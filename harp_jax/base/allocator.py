@@ -1,12 +1,9 @@
 """Keep freed heap pages: XLA reallocates the step's buffers every call, and glibc would return them to the kernel.
 
-By default glibc maps large blocks and unmaps them on free, so every step touches hundreds of megabytes of new pages, 4 KiB at a
-time, and waits while the kernel zeroes each. Here glibc keeps the pages, in one heap with 2 MiB pages. Measured with
-benchmarks/step.py on 2 cores (2 × 128, 30,522 words): 12,700 real tokens/s by default, 17,000 with kept pages, 18,600 with kept
-2 MiB pages; writing 85 MB of exponentials takes 32, 10 and 8 ms.
-
-A single heap has a cost. malloc is best-fit: a small batch may take the hole that the next step needs, which then allocates new
-memory. `Growth` bounds this.
+By default glibc unmaps large blocks on free, so every step touches hundreds of megabytes of new pages, 4 KiB at a time, and waits
+while the kernel zeroes each. Here glibc keeps them, in one heap with 2 MiB pages. Measured with benchmarks/step.py on 2 cores
+(2 × 128, 30,522 words): 12,700 real tokens/s by default, 17,000 with kept pages, 18,600 with kept 2 MiB pages. The cost: malloc is
+best-fit, so a small batch may take the hole that the next step needs, which then allocates new memory; `Growth` bounds this.
 """
 
 import ctypes
@@ -22,9 +19,8 @@ _kept = False  # whether `keep_pages` has succeeded
 
 
 def keep_pages() -> None:
-    """Make glibc keep freed memory for the next step. Call it at the start of a command: existing threads, such as those of a JAX
-    backend, have their own heaps, which this does not affect. The process's memory then stays at its peak until
-    `return_free_pages`. Does nothing without glibc (musl, macOS, Windows), and does not affect an accelerator's memory."""
+    """Make glibc keep freed memory until `return_free_pages`. Call it at the start of a command: existing threads, such as those of
+    a JAX backend, have their own heaps. Does nothing without glibc (musl, macOS, Windows)."""
     try:
         libc = ctypes.CDLL(None)
         libc.gnu_get_libc_version  # noqa: B018  musl has a mallopt that does nothing
@@ -38,24 +34,22 @@ def keep_pages() -> None:
 
 
 def return_free_pages() -> None:
-    """Return the heap's free pages to the kernel, which glibc no longer does after `keep_pages`. Call it after work that the next
-    steps do not repeat: a compilation, an evaluation, a checkpoint. Otherwise the process keeps their memory, and blocks that
-    outlive them scatter the step's blocks over a growing heap. Takes .02 to .2 s for 2 GB. Does nothing without `keep_pages`: glibc
-    then returns pages itself."""
+    """Return the heap's free pages to the kernel after work that the next steps do not repeat: a compilation, an evaluation, a
+    checkpoint. Else blocks that outlive it scatter the step's blocks over a growing heap. Takes .02 to .2 s for 2 GB. Does nothing
+    without `keep_pages`: glibc then returns pages itself."""
     if _kept:
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class Growth:
-    """Bounds the process's memory during a training: call `after_step` between steps. When memory exceeds GROWN times its size
-    after the first step, the free pages are returned to the kernel; the next step then has to allocate new ones. Without this,
-    MiniLM with 18 rows of 256 grew from 2.9 to 4.1 GB in about 45 steps."""
+    """Bounds the process's memory during a training: above GROWN times its size after the first step, free pages are returned to
+    the kernel. Without this, MiniLM with 18 rows of 256 grew from 2.9 to 4.1 GB in about 45 steps."""
 
     def __init__(self) -> None:
-        self._base = 0  # pages after the first step, or after the first step since pages were returned
+        self._base = 0  # pages after the first step (since pages were returned)
 
     def after_step(self) -> None:
-        """Does nothing without `keep_pages`: glibc then returns pages itself."""
+        """Does nothing without `keep_pages`."""
         if not _kept:
             return
         with open("/proc/self/statm") as sizes:

@@ -1,7 +1,7 @@
-"""Directories in Google Cloud Storage (gs://BUCKET/…): training data and workdirs for hosts that share no file system.
+"""Training data and workdirs in Google Cloud Storage (gs://BUCKET/…), for hosts that share no file system.
 
-Orbax writes arrays to gs:// and to no other store, so s3:// is rejected. A bucket cannot append, lock or rename: each process keeps
-the small files of a workdir in a local directory, and the first one uploads its files before each checkpoint.
+Orbax writes arrays to no other store, so s3:// is rejected. A bucket cannot append, lock or rename: each process keeps the small
+files of a workdir in a local directory, and the first one uploads them before each checkpoint.
 """
 
 import contextlib
@@ -64,11 +64,11 @@ def fetched(path: str, apart: Collection[str] = ()) -> Iterator[str]:
     root = path.removeprefix("gs://").rstrip("/") + "/"
     with tempfile.TemporaryDirectory(prefix="harp_jax_") as local:
         with store_of(path) as store:
-            names = [each.removeprefix(root) for each in store.find(path)]
-        for name in names:
-            if not {*name.split("/")[:-1]} & {*apart}:
-                os.makedirs(os.path.dirname(os.path.join(local, name)), exist_ok=True)
-                Path(local, name).write_bytes(read(f"gs://{root}{name}"))
+            for name in store.find(path):
+                file = Path(local, name.removeprefix(root))
+                if not {*file.relative_to(local).parent.parts} & {*apart}:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(store.cat_file(name))
         yield local
 
 

@@ -42,6 +42,12 @@ class Parser(argparse.ArgumentParser):
         self._inputs: dict[argparse.Action, bool] = {}  # option → whether it names a model
         self._outputs: list[argparse.Action] = []
 
+    def add_argument(self, *names: Any, **options: Any) -> argparse.Action:
+        """As in argparse, but the default of a text is ""."""
+        if not options.keys() & {"action", "default", "nargs", "type"}:
+            options["default"] = ""
+        return super().add_argument(*names, **options)
+
     def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
         """An option whose PATH, PATH,PATH or NAME=PATH,PATH is read; for a `model` the error says how to fetch it from the Hub."""
         self._inputs[self.add_argument(*names, **options)] = model
@@ -138,7 +144,7 @@ class ConfigParser(Parser):
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         arguments, rest = self.parse_known_args(args, namespace)
-        if arguments._ is not None:
+        if arguments._:
             self.error("--config.FIELD stands for a field's name, as in --config.seed=1")
         from harp_jax.config import read_config
 
@@ -169,10 +175,8 @@ def ending_well() -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except Terminated as error:
-        fail(error, TERMINATED)
     except InputError as error:
-        fail(error)
+        fail(error, TERMINATED if isinstance(error, Terminated) else 2)
     except BrokenPipeError:
         _discard_output()
         sys.exit(1)

@@ -176,11 +176,9 @@ class OnceFunction(Generic[P, T]):
         differences = [] if made.function == self._name else [f"by {made.function}, not {self._name}"]
         for name in {**options, **made.options}:
             then, now = ("none" if of.get(name) in (None, "", []) else of[name] for of in (made.options, options))
-            if then != now:
-                differences.append(f"with {name}={then}, now {now}")
-        for name in {**paths, **made.inputs}:
-            if (name in paths) != (name in made.inputs):
-                differences.append(f"{'without' if name in paths else 'with'} {name}")
+            differences += [f"with {name}={then}, now {now}"] * (then != now)
+        differences += [f"without {name}" for name in paths if name not in made.inputs]
+        differences += [f"with {name}" for name in made.inputs if name not in paths]
         for name, known in made.inputs.items() if not differences else ():
             if digest(paths[name], known, output).sha256 != known.sha256:
                 if self._changed == AGAIN:

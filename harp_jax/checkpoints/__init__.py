@@ -4,5 +4,5 @@ In: a training workdir, or a Hugging Face directory. Out: parameters, configs an
 Imports: text, model, input (how pairs become rows).
 Files: `checkpoint` (saved and restored, verified by digests), `recorded` (config, metrics, and selection of a run),
 `huggingface` (reads and writes directories), `sentence_transformers` (reads its heads and vectors), `start` (initial encoders,
-rankers with their tokenizer), `model_card`, `onnx_openvino`, `export`.
+rankers with their tokenizer), `onnx_openvino`, `export` (with its model card).
 """

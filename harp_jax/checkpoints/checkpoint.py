@@ -9,12 +9,10 @@ and leaves earlier checkpoints unchanged.
 import contextlib
 import errno
 import functools
-import glob
 import hashlib
 import json
 import logging
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -57,18 +55,13 @@ def _digest(out: NamedSharding | None) -> Callable[[jax.Array], jax.Array]:
     return jax.jit(leaf_digest, out_shardings=out)
 
 
-def digests(state: Any) -> Any:
-    """`leaf_digest` of every leaf, as numpy arrays, in every process. One program per shape: a single one for all leaves took
-    seconds to compile. One leaf at a time: with many collectives waiting for the same CPU device, XLA assumes a deadlock and
-    aborts."""
-    sharding = getattr(jax.tree.leaves(state)[0], "sharding", None)
+def digests(state: Any) -> dict[str, list[int]]:
+    """`leaf_digest` of every leaf by its path, in every process. One program per shape: a single one for all leaves took seconds to
+    compile. One leaf at a time: with many collectives waiting for the same CPU device, XLA assumes a deadlock and aborts."""
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    sharding = getattr(leaves[0][1], "sharding", None)
     compute = _digest(NamedSharding(sharding.mesh, P()) if isinstance(sharding, NamedSharding) else None)
-    return jax.tree.map(lambda x: jax.device_get(compute(x)), state)
-
-
-def named_digests(state: Any) -> dict[str, list[int]]:
-    leaves = jax.tree_util.tree_leaves_with_path(digests(state))
-    return {jax.tree_util.keystr(path): np.asarray(words).tolist() for path, words in leaves}
+    return {jax.tree_util.keystr(path): jax.device_get(compute(x)).tolist() for path, x in leaves}
 
 
 def _meta(manager: Any, step: int, config: str) -> dict[str, Any]:
@@ -103,18 +96,19 @@ class Checkpoints:
         self._open()
 
     def _open(self) -> None:
-        ocp = self._ocp
-        policy = ocp.checkpoint_managers.LatestN(2)
-        options = ocp.CheckpointManagerOptions(preservation_policy=policy, create=True, enable_async_checkpointing=True)
-        self._manager = ocp.CheckpointManager(self.directory, options=options)
+        options = self._ocp.CheckpointManagerOptions(
+            preservation_policy=self._ocp.checkpoint_managers.LatestN(2),
+            cleanup_tmp_directories=True,  # of a killed save, so that nothing half-written is ever read
+            enable_async_checkpointing=True,
+        )
+        self._manager = self._ocp.CheckpointManager(self.directory, options=options)
 
     def steps(self) -> list[int]:
         return sorted(self._manager.all_steps())
 
     def save(self, step: int, state: Any, meta: Mapping[str, Any]) -> None:
-        """Starts saving `state` (a tree of arrays) with `meta` (JSON: cursors, config). Raises InputError if this save cannot start
-        or an earlier one failed."""
-        everything = {**meta, "step": step, "config_sha256": self._config, "digests": named_digests(state)}
+        """Starts saving `state` (a tree of arrays) with `meta` (JSON). InputError if it cannot start or an earlier save failed."""
+        everything = {**meta, "step": step, "config_sha256": self._config, "digests": digests(state)}
         text = json.dumps(everything, sort_keys=True)
         sealed = {"content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
         args = self._ocp.args
@@ -127,13 +121,10 @@ class Checkpoints:
         try:
             yield
         except Exception as error:
-            # The unfinished save may be filling the disk.
-            with contextlib.suppress(Exception):
-                self._manager.close()
-            if jax.process_index() == 0:
-                remove_unfinished(os.path.dirname(self.directory))
-            with contextlib.suppress(Exception):
-                self._open()
+            # Opening removes the unfinished save, which may be filling the disk.
+            for act in (self._manager.close, self._open):
+                with contextlib.suppress(Exception):
+                    act()
             raise InputError(
                 f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or repair the disk) and run "
                 f"the same command again: it resumes from step {max(self.steps(), default=0)}"
@@ -149,7 +140,7 @@ class Checkpoints:
             meta = _meta(self._manager, step, self._config)
             state = self._manager.restore(step, args=args.Composite(state=args.StandardRestore(abstract)))["state"]
             # Orbax silently casts to another dtype, which changes the digests too.
-            if named_digests(state) != meta["digests"]:
+            if digests(state) != meta["digests"]:
                 raise ValueError("digest mismatch")
             return state, meta
 
@@ -160,13 +151,13 @@ class Checkpoints:
         if damaged:
             from etils import epath
 
-            aside = epath.Path(f"{self.directory}_damaged")
+            here, aside = epath.Path(self.directory), epath.Path(f"{self.directory}_damaged")
             for name in map(str, damaged if jax.process_index() == 0 else ()):
                 aside.mkdir(parents=True, exist_ok=True)
                 if (aside / name).exists():
                     (aside / name).rmtree()
-                if (epath.Path(self.directory) / name).exists():
-                    (epath.Path(self.directory) / name).rename(aside / name)
+                if (here / name).exists():
+                    (here / name).rename(aside / name)
             self._manager.close()
             self._open()
         return step, state, meta
@@ -183,8 +174,7 @@ class Checkpoints:
 
 def _newest(steps: Iterable[int], read: Callable[[int], T], where: str) -> tuple[int, T, list[int]] | None:
     """(step, result of `read`, newer damaged steps) for the newest checkpoint that verifies; None if `steps` is empty. A failed
-    read is retried once: corruption fails twice, an outage may pass. Raises InputError if none verifies, or if the storage does not
-    answer."""
+    read is retried once: corruption fails twice, an outage may pass. InputError if none verifies or the storage does not answer."""
     damaged: list[int] = []
     for step in sorted(steps, reverse=True):
         for last in (False, True):
@@ -227,10 +217,10 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
     """(parameters, config, step) of a training workdir's newest checkpoint that verifies; parameters are numpy float32. Reads on
     one host, whatever mesh wrote it; logs newer checkpoints that do not verify. Raises InputError if there is nothing to read, or
     if the storage does not answer."""
-    config, digest = read_config(workdir), config_digest(workdir)
-    directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     import orbax.checkpoint as ocp
 
+    config, digest = read_config(workdir), config_digest(workdir)
+    directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
 
     def read(step: int) -> dict:
@@ -243,7 +233,7 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
         )
         restored = manager.restore(step, args=ocp.args.Composite(state=how))["state"]
         params = {"params": restored["params"]}
-        if named_digests(params) != {name: d for name, d in meta["digests"].items() if name.startswith("['params']")}:
+        if digests(params) != {name: d for name, d in meta["digests"].items() if name.startswith("['params']")}:
             raise ValueError("digest mismatch in the parameters")
         return jax.tree.map(np.asarray, params["params"])
 
@@ -258,9 +248,3 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
         raise InputError(f"{workdir} holds no checkpoint yet; train first")
     step, params, _ = newest
     return params, config, step
-
-
-def remove_unfinished(workdir: str) -> None:
-    """Removes the leftovers of a killed save, so that nothing half-written is ever read."""
-    for path in glob.glob(os.path.join(glob.escape(workdir), "checkpoints", "*.orbax-checkpoint-tmp*")):
-        shutil.rmtree(path, ignore_errors=True)

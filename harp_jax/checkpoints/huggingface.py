@@ -13,19 +13,11 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import check_sums, listed_sums, output_folder, read_json
 from harp_jax.base.version import __version__
-from harp_jax.checkpoints.sentence_transformers import (
-    LENGTH,
-    MODULES,
-    PROMPTS,
-    WEIGHTS,
-    Embedding,
-    check_not_pickled,
-    modular_head,
-)
+from harp_jax.checkpoints import sentence_transformers as st
+from harp_jax.checkpoints.sentence_transformers import LENGTH, MODULES, PROMPTS, WEIGHTS
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
-from harp_jax.text.auto_classes import check_no_custom_code, read_config
-from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer
+from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer, check_no_custom_code, read_config
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -68,7 +60,7 @@ def load_hf(directory: str) -> tuple[EncoderConfig, dict[str, Any]]:
         fields = read_config(directory)
     shape = encoder.from_config(fields, path)
     state = encoder.read(_read_tensors(directory), directory)
-    if head := modular_head(directory, encoder, shape):
+    if head := st.modular_head(directory, encoder, shape):
         shape, state = replace(shape, pooling=head[0]), {**state, **head[1]}
     return shape, _tree(state, shape, directory)
 
@@ -110,7 +102,7 @@ def _read_tensors(directory: str) -> dict[str, np.ndarray]:
 
     path, index = os.path.join(directory, WEIGHTS), os.path.join(directory, INDEX)
     if not os.path.exists(path) and not os.path.exists(index):
-        check_not_pickled(directory)
+        st.check_not_pickled(directory)
         raise InputError(f"no {WEIGHTS} in {directory}; fetch or write the whole model again")
     tensors: dict[str, np.ndarray] = {}
     try:
@@ -203,25 +195,15 @@ def save_vectors(
     shape: EncoderConfig,
     params: dict[str, Any],
     tokenizer: Tokenizer,
-    made: Embedding,
+    made: st.Embedding,
     card: str,
     more: Callable[[str], None] | None = None,
 ) -> None:
     """Writes a bi-encoder as Transformer, Pooling, the steps of `made`, and prompts; AutoModel loads it, too. `more`: as in
     `save_hf`."""
-    kinds = ["Normalize" if step == "Normalize" else "Dense" for step in made.steps]
-    modules = [
-        ("", "Transformer"),
-        ("1_Pooling", "Pooling"),
-        *((f"{n}_{kind}", kind) for n, kind in enumerate(kinds, 2)),
-    ]
     poolings = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
     query, document = made.prompts
     layout: dict[str, Any] = {
-        MODULES: [
-            {"idx": n, "name": str(n), "path": path, "type": f"{PACKAGE}.{kind}"}
-            for n, (path, kind) in enumerate(modules)
-        ],
         "1_Pooling/config.json": {
             "word_embedding_dimension": shape.hidden,
             **{f"pooling_mode_{name}": name.startswith(made.pooling) and "sqrt" not in name for name in poolings},
@@ -234,18 +216,24 @@ def save_vectors(
         },
         LENGTH: {"max_seq_length": made.max_length, "do_lower_case": False},
     }
-    layers = dict(zip((path for path, kind in modules if kind == "Dense"), made.dense))
-    activations = (step for step in made.steps if step != "Normalize")
-    for (path, layer), step in zip(layers.items(), activations):
-        size, out = layer["kernel"].shape
-        activation = IDENTITY if step == "Identity" else f"torch.nn.modules.activation.{step}"
-        fields = {"in_features": size, "out_features": out, "bias": True, "activation_function": activation}
-        layout[f"{path}/{CONFIG}"] = fields
+    modules, dense, tensors = [("", "Transformer"), ("1_Pooling", "Pooling")], iter(made.dense), {}
+    for number, step in enumerate(made.steps, 2):
+        kind = "Normalize" if step == "Normalize" else "Dense"
+        path = f"{number}_{kind}"
+        modules.append((path, kind))
+        if kind == "Dense":
+            layer = next(dense)
+            size, out = layer["kernel"].shape
+            activation = IDENTITY if step == "Identity" else f"torch.nn.modules.activation.{step}"
+            fields = {"in_features": size, "out_features": out, "bias": True, "activation_function": activation}
+            layout[f"{path}/{CONFIG}"] = fields
+            tensors[path] = {"linear.weight": np.ascontiguousarray(layer["kernel"].T), "linear.bias": layer["bias"]}
+    kinds = [(path, f"{PACKAGE}.{kind}") for path, kind in modules]
+    layout[MODULES] = [{"idx": n, "name": str(n), "path": path, "type": kind} for n, (path, kind) in enumerate(kinds)]
 
     def add(folder: str) -> None:
-        for path, layer in layers.items():
-            tensors = {"linear.weight": np.ascontiguousarray(layer["kernel"].T), "linear.bias": layer["bias"]}
-            _save(tensors, os.path.join(folder, path))
+        for path, layer in tensors.items():
+            _save(layer, os.path.join(folder, path))
         if more is not None:
             more(folder)
 

@@ -20,8 +20,7 @@ from harp_jax.checkpoints.huggingface import hf_tensors
 from harp_jax.input.packing import Pair, pair_rows
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS
-from harp_jax.text.auto_classes import quiet
-from harp_jax.text.tokenizer import Tokenizer
+from harp_jax.text.tokenizer import Tokenizer, quiet
 
 if TYPE_CHECKING:
     import torch

@@ -1,12 +1,19 @@
-"""`harp evaluate`, `harp report`: evaluate runs as a table and as a page."""
+"""`harp evaluate`, `harp report`: runs as a table and as a page; `harp compare`: BM25 and re-rankers on a judged collection;
+`harp queries folds`: queries in folds, for tuning and cross-fitting."""
 
 import argparse
 import os
 import sys
+from dataclasses import replace
 
-from harp_jax.base.cli import Parser
-from harp_jax.commands.options import add_table, named, names
+from harp_jax.base.cli import Parser, positive
+from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.files import as_stored, check_outside
+from harp_jax.base.made import replace_outputs
+from harp_jax.commands.options import add_backend, add_language, add_output, add_table, named, names
 from harp_jax.corpus.documents import FIELDS
+from harp_jax.corpus.paths import is_irds
+from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.report import Page
 
@@ -58,12 +65,12 @@ def report_parser() -> Parser:
     add_table(parser)
     what = "run with its name, or the runs of several seeds; repeatable"
     parser.add_input("--run", action="append", required=True, help=what, metavar="NAME=RUN[,RUN…]")
-    parser.add_argument("--focus", default="", metavar="NAME", help="run that the headline is about (the last)")
+    parser.add_argument("--focus", metavar="NAME", help="run that the headline is about (the last)")
     what = "training workdir with its name; repeatable"
     parser.add_input("--curves", action="append", default=[], help=what, metavar="NAME=DIR")
-    parser.add_input("--docs", default="", help="documents, for the texts of wins and losses")
+    parser.add_input("--docs", help="documents, for the texts of wins and losses")
     parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to quote (title,url,body)")
-    parser.add_argument("--query_texts", default="", help="file with the query texts (--queries, if it has them)")
+    parser.add_argument("--query_texts", help="file with the query texts (--queries, if it has them)")
     parser.add_argument("--title", default="Re-ranking", help="title of the page (Re-ranking)")
     parser.add_output("--output", required=True, help="the HTML page to write")
     return parser
@@ -73,3 +80,83 @@ def report(a: argparse.Namespace) -> None:
     page = Page(a.title, a.focus, (), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
     print(report_files(evaluation(a, name_runs(a.run)), page, a.output))
     print(f"report: {a.output}")
+
+
+def compare_parser() -> Parser:
+    parser = Parser(
+        description="Compare re-rankers with BM25 on a judged collection: table, intervals, Holm's p, wins and losses with "
+        "texts, as a report.\nIf interrupted, repeat the command to resume.",
+        example="harp compare scifact --model=ranker --k=100 --tune --fuse --output=out\n"
+        "  harp compare irds:vaswani --model=ours=ranker --model=theirs=cross-encoder/ms-marco-MiniLM-L6-v2 --output=out",
+    )
+    what = "BEIR folder, folder with docs, queries and qrels, or irds:ID"
+    parser.add_argument("collection", metavar="COLLECTION", nargs="?", default="", help=what)
+    what = "cross-encoder: export, Hugging Face directory, training workdir, or USER/NAME on the Hub; repeatable"
+    parser.add_argument("--model", action="append", required=True, metavar="[NAME=]DIR", help=what)
+    parser.add_output("--output", required=True, help="directory for all output")
+    parser.add_input("--docs", help="documents to use instead of those of COLLECTION")
+    parser.add_input("--queries", help="queries to use instead of those of COLLECTION")
+    parser.add_input("--qrels", help="judgments to use instead of those of COLLECTION")
+    parser.add_input("--run", help="candidates to re-rank (BM25's best)")
+    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
+    parser.add_argument("--k", type=positive, default=100, help="candidates per query (100)")
+    add_backend(parser)
+    add_language(parser)
+    parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
+    parser.add_argument("--fuse", action="store_true", help="also rank by BM25 plus each model, weights cross-fitted")
+    what = 'measures, as named by ir-measures; the first decides ("nDCG@10 RR@10 AP R@100")'
+    parser.add_argument("--measures", help=what)
+    parser.add_argument("--force", action="store_true", help="replace what other options or inputs made in --output")
+    return parser
+
+
+def compare(a: argparse.Namespace) -> None:
+    from harp_jax.checkpoints.export import fetched  # loads JAX, as do the others
+    from harp_jax.ranking import comparison
+    from harp_jax.ranking.rerank import Reranking
+
+    paths = parts(a.collection, a.docs, a.queries, a.qrels)
+    models = named(a.model, "--model", lambda path: os.path.basename(os.path.normpath(path)))
+    check_outside(a.output, [*paths.values(), *models.values()])
+    reranking = Reranking(windows=a.windows, max_length=a.max_length, dtype=a.dtype, backend=a.backend)
+    compared = comparison.Compared(
+        **paths, models=models, run=a.run, fields=a.fields, k=a.k, language=a.language, tune=a.tune, fuse=a.fuse,
+        measures=a.measures or comparison.MEASURES, reranking=reranking, title=f"Re-ranking of {a.collection or paths['docs']}",
+    )  # fmt: skip
+    compared.check()
+    local = {name: fetched(path) for name, path in models.items()}
+    read = dict.fromkeys((*paths.values(), *filter(None, [a.run]), *local.values()))
+    if missing := [path for path in read if not (is_irds(path) or os.path.exists(as_stored(path)))]:
+        hint = next((how_to_fetch(path) for path in missing if path in local.values()), "")
+        raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
+    if a.force:
+        replace_outputs()
+    print(comparison.compare(replace(compared, models=local), a.output))
+    print(f"report: {os.path.join(a.output, 'report.html')}")
+
+
+def parts(collection: str, docs: str, queries: str, qrels: str) -> dict[str, str]:
+    """The paths of documents, queries and judgments: those given, else the collection's. InputError if one is missing."""
+    paths = {"docs": docs or collection, "queries": queries or collection, "qrels": qrels or collection}
+    if absent := [f"--{name}" for name, path in paths.items() if not path]:
+        raise InputError(f"no {', '.join(absent)}; name a COLLECTION, or give all three")
+    test = os.path.join(collection, "qrels", "test.tsv")
+    return paths | ({"qrels": test} if not qrels and os.path.exists(test) else {})
+
+
+def queries_parser() -> Parser:
+    parser = Parser(
+        description="Write qid<TAB>fold lines; with --qrels no two folds share a relevant document.",
+        example="harp queries folds --queries=queries.tsv --qrels=qrels.txt --count=5 --output=folds.tsv",
+    )
+    parser.add_argument("what", choices=("folds",), help="what to write")
+    parser.add_input("--queries", required=True, help="qid<TAB>text, JSONL, a BEIR folder, irds:ID")
+    parser.add_input("--qrels", help="judgments: qid 0 docid level, a BEIR split, irds:ID")
+    parser.add_argument("--count", type=positive, default=5, help="number of folds (5)")
+    add_output(parser, "the file to write")
+    return parser
+
+
+def queries(a: argparse.Namespace) -> None:
+    folds = fold_queries(a.queries, a.output, a.qrels, a.count)
+    print(f"{a.output}: {folds.queries} queries in {a.count} folds, largest group {folds.largest_group}")

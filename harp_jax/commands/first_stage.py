@@ -25,7 +25,7 @@ def arguments_parser() -> Parser:
         "  harp first-stage --model=vectors --encoder=all-MiniLM-L6-v2 --docs=docs.tsv --queries=queries.tsv --output=v.trec",
     )
     add_model(parser, VECTORS)
-    parser.add_input("--encoder", model=True, default="", help="vectors: a Hugging Face encoder, or a training workdir")
+    parser.add_input("--encoder", model=True, help="vectors: a Hugging Face encoder, or a training workdir")
     what = f"vectors: maximum passages per document ({PASSAGES})"
     parser.add_argument("--passages", type=positive, default=PASSAGES, help=what)
     parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
@@ -34,8 +34,8 @@ def arguments_parser() -> Parser:
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
     parser.add_argument("--anchor_weight", type=float, help="bm25f: how many times a word of an anchor text counts (1)")
     parser.add_argument("--mu", type=float, help="ql: Dirichlet's prior, in words (1000)")
-    parser.add_input("--parameters", default="", help="parameters written by harp tune-first-stage")
-    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, if the parameters were tuned per fold")
+    parser.add_input("--parameters", help="parameters written by harp tune-first-stage")
+    parser.add_input("--folds", help="file of qid<TAB>fold lines, if the parameters were tuned per fold")
     return parser
 
 
@@ -45,11 +45,10 @@ def add_model(parser: Parser, *more: str) -> None:
     what = f"bm25; bm25f: text and anchor texts; ql: query likelihood{what} (bm25)"
     parser.add_argument("--model", default="bm25", choices=(*sorted(MODELS), *more), help=what)
     add_lexical(parser)
-    what = "candidates to re-rank instead of retrieving: a TREC run, such as Anserini's"
-    parser.add_input("--run", default="", help=what)
+    parser.add_input("--run", help="candidates to re-rank instead of retrieving: a TREC run, such as Anserini's")
     parser.add_argument("--k", type=positive, help="candidates per query (100; with --run all)")
     what = "docid<TAB>anchor text<TAB>count (harp anchors): a field for bm25f, otherwise added to the documents"
-    parser.add_input("--anchors", default="", help=what)
+    parser.add_input("--anchors", help=what)
     what = "print about how long it takes and its memory, from a sample; rank nothing"
     parser.add_argument("--dry_run", action="store_true", help=what)
 
@@ -96,7 +95,7 @@ def tune_parser() -> Parser:
     add_model(parser)
     parser.add_input("--qrels", required=True, help="judgments of the training queries")
     parser.add_argument("--measure", default="nDCG@10", help="measure to tune for, as named by ir-measures (nDCG@10)")
-    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines: tune for each fold on the others")
+    parser.add_input("--folds", help="file of qid<TAB>fold lines: tune for each fold on the others")
     for field, model in AXES.items():
         values = ",".join(f"{value:g}" for value in GRIDS[model][field])
         parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
@@ -128,7 +127,7 @@ def priors_parser() -> Parser:
     )
     parser.add_input("--run", required=True, help=RUN)
     parser.add_argument("--feature", required=True, choices=FEATURES, help="rank by in-links or by length")
-    parser.add_input("--anchors", default="", help="inlinks: counts written by harp anchors")
+    parser.add_input("--anchors", help="inlinks: counts written by harp anchors")
     add_documents(parser, required=False, what="length: the documents")
     add_output(parser)
     return parser

@@ -41,7 +41,7 @@ def named(words: list[str], option: str, name_of: Callable[[str], str] | None = 
 
 
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
-    parser.add_input("--docs", required=required, default="", help=what)
+    parser.add_input("--docs", required=required, help=what)
     parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
 
 
@@ -53,7 +53,7 @@ def add_collection(parser: Parser) -> None:
 def add_lexical(parser: Parser) -> None:
     """The collection of a lexical model, and the model's stems."""
     add_collection(parser)
-    parser.add_input("--exclude", default="", help="file of qid<TAB>docid pairs to exclude from the candidates")
+    parser.add_input("--exclude", help="file of qid<TAB>docid pairs to exclude from the candidates")
     add_language(parser)
 
 
@@ -74,23 +74,21 @@ def add_backend(parser: Parser) -> None:
     what = "MaxP: score at most this many windows per document, keep the best"
     parser.add_argument("--windows", type=positive, help=what)
     what = "runtime for cross-encoders on CPU (jax); auto: the fastest one installed"
-    parser.add_argument("--backend", choices=BACKENDS, help=what)
+    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
     what = "precision of the computation (float32); int8 requires an export with harp export --int8"
-    parser.add_argument("--dtype", choices=("float32", "bfloat16", "int8"), help=what)
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"), help=what)
 
 
 def add_table(parser: Parser) -> None:
     """Options of a table of runs: judgments, the queries that count, measures, and rows that a ranker has to beat."""
     parser.add_input("--qrels", required=True, help="judgments: qid 0 docid level")
-    parser.add_input("--queries", default="", help="a file whose lines begin with the query ids to evaluate (all)")
-    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
+    parser.add_input("--queries", help="a file whose lines begin with the query ids to evaluate (all)")
+    parser.add_input("--folds", help="file of qid<TAB>fold lines, from which --fold selects queries")
     parser.add_argument("--fold", type=names, default=(), help="folds to evaluate, separated by commas")
     parser.add_argument("--measures", default=MEASURES, help=f'measures, as named by ir-measures ("{MEASURES}")')
-    parser.add_argument("--baseline", default="", metavar="NAME", help="run to compare others with (report: the first)")
-    what = "measures to test, chosen in advance (report: the first; else all)"
-    parser.add_argument("--confirm", default="", help=what)
+    parser.add_argument("--baseline", metavar="NAME", help="run to compare others with (report: the first)")
+    parser.add_argument("--confirm", help="measures to test, chosen in advance (report: the first; else all)")
     for row, order in (("--chance", "random"), ("--oracle", "the best")):
-        what = f"add a row: the candidates of the run NAME in {order} order"
-        parser.add_argument(row, default="", metavar="NAME", help=what)
+        parser.add_argument(row, metavar="NAME", help=f"add a row: the candidates of the run NAME in {order} order")
     what = "ROW is the run of system NAME with blank queries (harp rerank --blank_query); repeatable"
     parser.add_argument("--blank", action="append", default=[], metavar="NAME=ROW", help=what)

@@ -19,16 +19,15 @@ def arguments_parser() -> Parser:
     parser.add_input("--run", required=True, help=RUN)
     add_output(parser)
     parser.add_argument("--k", type=positive, help="re-rank and keep the best k candidates of each query (all)")
-    parser.add_input("--only", default="", help="a file whose lines begin with the query ids to re-rank (all)")
-    parser.add_input("--folds", default="", help="file of qid<TAB>fold lines, from which --fold selects queries")
-    parser.add_argument("--fold", default="", help="fold to re-rank")
+    parser.add_input("--only", help="a file whose lines begin with the query ids to re-rank (all)")
+    parser.add_input("--folds", help="file of qid<TAB>fold lines, from which --fold selects queries")
+    parser.add_argument("--fold", help="fold to re-rank")
     parser.add_argument("--blank_query", action="store_true", help="score documents without the query, as a prior")
     what = "score by the cosine of the encoder's vectors, as sentence encoders do: an untrained baseline"
     parser.add_argument("--cosine", action="store_true", help=what)
     what = "tokens per batch, with padding (4096 on CPU, 65536 on accelerators)"
     parser.add_argument("--batch_tokens", type=positive, help=what)
     add_backend(parser)
-    parser.set_defaults(dtype="float32", backend="jax")
     return parser
 
 
@@ -57,11 +56,9 @@ def fuse_parser() -> Parser:
     parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help=what)
     what = "weights: one number per run, as in search.json; or use --verdict, or --qrels and --folds"
     parser.add_argument("--weights", type=numbers, default=(), help=what)
-    parser.add_input(
-        "--verdict", default="", help="weights: use those of the site's verdict.json on these runs, in its order"
-    )
-    parser.add_input("--qrels", default="", help="weights: judgments")
-    parser.add_input("--folds", default="", help="weights: qid<TAB>fold file for cross-fitting")
+    parser.add_input("--verdict", help="weights: use those of the site's verdict.json on these runs, in its order")
+    parser.add_input("--qrels", help="weights: judgments")
+    parser.add_input("--folds", help="weights: qid<TAB>fold file for cross-fitting")
     parser.add_argument("--measure", default="nDCG@10", help="weights: measure to fit for (nDCG@10)")
     add_output(parser)
     return parser
@@ -88,7 +85,7 @@ def query_probe_parser() -> Parser:
     parser.add_argument("--documents", type=positive, default=1000, help="documents to probe, sampled by hash (1000)")
     parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in place of the query (3)")
     parser.add_argument("--max_length", type=positive, default=256, help="maximum tokens of the whole sequence (256)")
-    parser.add_input("--clicks", default="", help="click log (ORCAS): probe its documents and compare with its queries")
+    parser.add_input("--clicks", help="click log (ORCAS): probe its documents and compare with its queries")
     parser.add_output("--output", required=True, help="JSONL file to write, one line per document")
     return parser
 

@@ -1,5 +1,5 @@
 """`harp site`: from your own pages to a tested search; then `harp search` (your own queries), `harp tune` (weights by judged
-queries), `harp pack` (for another search engine)."""
+queries), `harp pack` (for another search engine), `harp serve` (a server), `harp look` (a local page to compare and label)."""
 
 import argparse
 import os
@@ -10,8 +10,9 @@ from typing import Any
 from harp_jax.base.cli import Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
-from harp_jax.commands.options import QUERIES
+from harp_jax.commands.options import BACKENDS, MODEL, QUERIES
 from harp_jax.site.options import SiteOptions, Source, Training
+from harp_jax.text.languages import ENGLISH
 
 CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordpiece", "unigram")}
 FROM_ZERO = ("context_words", "layers", "seed")  # numbers that may be 0
@@ -35,7 +36,7 @@ def arguments_parser() -> Parser:
     parser.add_argument("--force", action="store_true", help="make everything again, with these options")
     parser.add_argument("--dry_run", action="store_true", help="check the options and say how much there is to read")
     what = "also train on the links: the encoder's vectors, for your vector database, or a re-ranker; options:"
-    parser.add_argument("--train", default="", choices=("vectors", "ranker"), help=what)
+    parser.add_argument("--train", choices=("vectors", "ranker"), help=what)
     add_options(parser, Training)
     return parser
 
@@ -104,9 +105,7 @@ def search_parser() -> Parser:
     )
     parser.add_argument("site", metavar="DIR", help="output of harp site")
     parser.add_input("--queries", required=True, help=QUERIES)
-    parser.add_input(
-        "--qrels", default="", help="judgments: qid 0 docid level; a page's judgment counts for its sections"
-    )
+    parser.add_input("--qrels", help="judgments: qid 0 docid level; a page's judgment counts for its sections")
     parser.add_argument("--measures", default="RR@10 nDCG@10", help="measures of the table (RR@10 nDCG@10)")
     parser.add_output("--output", required=True, help="directory for the runs")
     return parser
@@ -156,7 +155,7 @@ def tune_parser() -> Parser:
     parser.add_argument("site", metavar="DIR", help="output of harp site")
     what = "query<TAB>document<TAB>level lines (harp look), or with --queries judgments: qid 0 document level. A page's judgment "
     parser.add_input("--labels", required=True, help=f"{what}counts for its sections")
-    parser.add_input("--queries", default="", help=f"the queries of --labels by id: {QUERIES.partition(': ')[2]}")
+    parser.add_input("--queries", help=f"the queries of --labels by id: {QUERIES.partition(': ')[2]}")
     parser.add_argument("--measure", default="RR@10", help="measure to tune for, as named by ir-measures (RR@10)")
     parser.add_argument("--dry_run", action="store_true", help="measure only; leave search.json unchanged")
     return parser
@@ -192,3 +191,61 @@ def pack(a: argparse.Namespace) -> None:
     print(f"{a.output}: {count}; README.txt says how to load them")
     if packed.left_out:
         print(f"left out of the query: {', '.join(packed.left_out)}")
+
+
+def serve_parser() -> Parser:
+    parser = Parser(
+        description="Serve a site's recommended search as JSON: GET /search?q=…&k=10, POST /v1/rerank in the format of Cohere,\n"
+        "Jina and vLLM, GET /healthz. No passwords and no TLS: to serve other machines, put a proxy before it.",
+        example="harp serve x --workers=2",
+    )
+    parser.add_argument("site", metavar="DIR", help="output of harp site")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (127.0.0.1)")
+    what = "processes, each with an index in memory; the vectors are shared (1)"
+    parser.add_argument("--workers", type=positive, default=1, help=what)
+    add_server(parser)
+    return parser
+
+
+def serve(a: argparse.Namespace) -> None:
+    from harp_jax.serving import server
+    from harp_jax.serving.session import Sources
+
+    server.serve(Sources(a.site, backend=a.backend), a.host, a.port, workers=a.workers)
+
+
+def look_parser() -> Parser:
+    parser = Parser(
+        description="Serve a local page: type queries, compare BM25, the re-ranker and both, see what moved and why, and label "
+        "results with a click.\nIt also answers what harp serve answers. Labels are lines of query<TAB>docid<TAB>level "
+        "(1 relevant, 0 not), as `harp site --labels` reads them.",
+        example="harp look site\n  harp look --model=ranker --docs=docs.jsonl",
+    )
+    what = "output of harp site, which supplies everything below"
+    parser.add_argument("site", nargs="?", default="", metavar="DIR", help=what)
+    parser.add_input("--model", model=True, help=MODEL)
+    parser.add_input("--docs", help="documents: MS MARCO docs.tsv, JSONL, a folder of either, or pages")
+    parser.add_input("--queries", help=f"{QUERIES}, to suggest")
+    parser.add_argument("--labels", help="file to write the labels to (labels.tsv; DIR/labels.tsv)")
+    parser.add_argument("--language", help="language for stemming and stopwords, such as de (en)")
+    add_server(parser)
+    return parser
+
+
+def add_server(parser: Parser) -> None:
+    parser.add_argument("--port", type=count, default=8808, help="port to listen on; 0: any free port (8808)")
+    what = "runtime that computes a ranker's scores (jax); auto: the fastest one installed"
+    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
+
+
+def look(a: argparse.Namespace) -> None:
+    from harp_jax.serving.server import serve
+    from harp_jax.serving.session import Sources
+
+    own = [f"--{name}" for name in ("model", "docs", "language") if getattr(a, name)]
+    if a.site and own:
+        raise InputError(f"{own[0]} is recorded in {a.site}; leave it out, or give --model and --docs")
+    if not a.site and not (a.model and a.docs):
+        raise InputError("name the output directory of `harp site`, or --model and --docs")
+    sources = Sources(a.site, a.model, a.docs, a.language or ENGLISH, a.queries, a.labels, a.backend)
+    serve(sources, port=a.port, page=True)

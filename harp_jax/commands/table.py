@@ -13,7 +13,7 @@ from harp_jax.base.cli import Parser
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "everything in one command": {
         "site": ("harp_jax.commands.site", "make a tested search of your own pages; with --train, a re-ranker"),
-        "serve": ("harp_jax.commands.serve:serve", "serve a site's search and a re-ranker as JSON, with workers"),
+        "serve": ("harp_jax.commands.site:serve", "serve a site's search and a re-ranker as JSON, with workers"),
         "tune": ("harp_jax.commands.site:tune", "choose the weights of a site's search by judged queries"),
         "pack": ("harp_jax.commands.site:pack", "write a site for OpenSearch, Elasticsearch, Typesense or LanceDB"),
     },
@@ -30,30 +30,33 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "training": {
         "train": ("harp_jax.main", "pre-train, coarse-tune or fine-tune a config; resumes"),
-        "adapt": ("harp_jax.commands.adapt", "adapt a sentence encoder's vectors to links, in minutes"),
+        "adapt": ("harp_jax.commands.training:adapt", "adapt a sentence encoder's vectors to links, in minutes"),
         "export": ("harp_jax.export", "export a checkpoint or an encoder's first layers to Hugging Face"),
-        "words": ("harp_jax.commands.baselines:words", "build words and word2vec vectors for neural rankers"),
-        "linklearn-train": ("harp_jax.commands.baselines:linklearn_train", "learn term weights from links"),
+        "words": ("harp_jax.commands.training:words", "build words and word2vec vectors for neural rankers"),
+        "linklearn-train": ("harp_jax.commands.training:linklearn_train", "learn term weights from links"),
     },
     "ranking": {
         "first-stage": ("harp_jax.commands.first_stage", "retrieve candidates with BM25, BM25F, QL or vectors"),
         "tune-first-stage": ("harp_jax.commands.first_stage:tune", "tune BM25, BM25F or QL on training folds"),
         "rerank": ("harp_jax.commands.rerank", "re-rank the candidates of a run with a trained ranker"),
-        "linklearn-rank": ("harp_jax.commands.baselines:linklearn_rank", "rank by learned term weights"),
+        "linklearn-rank": ("harp_jax.commands.training:linklearn_rank", "rank by learned term weights"),
         "priors": ("harp_jax.commands.first_stage:priors", "rank candidates by in-links or length alone"),
         "fuse": ("harp_jax.commands.rerank:fuse", "combine runs; weights are fitted on the other folds"),
     },
     "evaluation": {
         "evaluate": ("harp_jax.commands.evaluate", "compute measures of runs, with significance tests"),
         "report": ("harp_jax.commands.evaluate:report", "write a table and training curves as one HTML page"),
-        "compare": ("harp_jax.commands.compare", "compare re-rankers with BM25 on a judged collection; a report"),
-        "look": ("harp_jax.commands.serve:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
+        "compare": (
+            "harp_jax.commands.evaluate:compare",
+            "compare re-rankers with BM25 on a judged collection; a report",
+        ),
+        "look": ("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
         "search": ("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
         "query-probe": ("harp_jax.commands.rerank:query_probe", "test how a model completes queries"),
     },
     "experiments": {
         "plan": ("harp_jax.commands.plan", "run an experiment: its steps in order, each once"),
-        "queries": ("harp_jax.commands.queries", "divide queries into folds"),
+        "queries": ("harp_jax.commands.evaluate:queries", "divide queries into folds"),
     },
 }
 # Commands that people type, which `harp --help` lists; the others are for papers and special cases.

@@ -26,8 +26,8 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.processes import SAFE_PATH
 from harp_jax.base.randomness import generator
+from harp_jax.base.steps import SAFE_PATH
 from harp_jax.input.packing import Group, PackedLayout, Placement, Reader, fill, make_layout, plan
 
 if TYPE_CHECKING:

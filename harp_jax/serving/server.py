@@ -37,7 +37,7 @@ import numpy as np
 
 from harp_jax.base.cli import ending_well, keep_compiled
 from harp_jax.base.errors import InputError, Terminated, needs
-from harp_jax.base.processes import end_with_parent
+from harp_jax.base.steps import end_with_parent
 from harp_jax.corpus.labels import LEVELS, LabelFile, tidy
 from harp_jax.ranking.fuse import sum_in_words
 from harp_jax.ranking.scorers import BiEncoderScorer

@@ -36,9 +36,8 @@ from harp_jax.site.ranker import adapt, adapt_encoder, fine_tune, publish, train
 from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
 from harp_jax.site.tune import read_judged
 from harp_jax.site.verdict import ANCHOR_TEST, LABEL_TEST, Verdict
-from harp_jax.text.auto_classes import read_config
 from harp_jax.text.languages import function_words
-from harp_jax.text.tokenizer import load_tokenizer
+from harp_jax.text.tokenizer import load_tokenizer, read_config
 
 RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
 FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}

@@ -1,7 +1,7 @@
 """Text to token ids with a Hugging Face tokenizer, without torch and offline.
 
-`transformers` decides how a directory of others is read (auto_classes.py). A `Tokenizer` then holds its tokenizer.json as text,
-which the package `tokenizers` loads in 20 ms: encoding, worker processes and directories of harp_jax need no `transformers`.
+`transformers` decides how a directory of others is read. A `Tokenizer` then holds its tokenizer.json as text, which the package
+`tokenizers` loads in 20 ms: encoding, worker processes and directories of harp_jax need no `transformers`.
 """
 
 import contextlib
@@ -10,33 +10,25 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from harp_jax.base import files
 from harp_jax.base.errors import InputError, how_to_fetch
-from harp_jax.base.files import (
-    cache_directory,
-    check_sums,
-    intact,
-    lines,
-    listed_sums,
-    output_folder,
-    read_json,
-    replacing,
-    sha256_file,
-)
+from harp_jax.base.files import read_json, replacing
 from harp_jax.base.version import __version__
-from harp_jax.text.auto_classes import ADVICE, check_no_custom_code, read_tokenizer
 from harp_jax.text.languages import UNSPACED_LETTER
 
 if TYPE_CHECKING:
     import tokenizers
+    from transformers import PreTrainedTokenizerFast
 
+ADVICE = "write or download it again"
 VOCABULARY, DEFINITION, CONFIG = FILES = ("vocab.txt", "tokenizer.json", "tokenizer_config.json")  # of a directory
 # Files that hold a vocabulary; with none of them transformers would make a tokenizer of five tokens.
 VOCABULARIES = (DEFINITION, VOCABULARY, "vocab.json", "sentencepiece.bpe.model")
@@ -46,23 +38,20 @@ READ = (
 )  # fmt: skip
 # Byte-level BPE's letter for each byte: printable Latin-1 bytes are unchanged, the others become U+0100 and following.
 _SAME = (*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100))
-_OTHERS = [i for i in range(256) if i not in _SAME]
-BYTE_LETTERS = {chr(i): i for i in _SAME} | {chr(0x100 + n): i for n, i in enumerate(_OTHERS)}
+BYTE_LETTERS = {chr(i): i for i in _SAME} | {chr(0x100 + n): i for n, i in enumerate(sorted({*range(256)} - {*_SAME}))}
 BYTE = re.compile("<0x([0-9A-F]{2})>")  # SentencePiece's token for a byte of a character without a token
 UNLIMITED = 1 << 20  # max_length if none is recorded
+MOST_LABELS = 10_000  # transformers names each one
 SHORTEST = 8  # smallest max_length: room for part of a query and of a document
 
-# BERT's tokenizer (WordPiece): special tokens, their roles, and options. Not in `model/encoders`: other
-# architectures have a vocab.txt too, and generation jobs read it without JAX.
+# BERT's tokenizer (WordPiece): special tokens, their roles, and its options in tokenizer_config.json and in tokenizer.json.
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 ROLES = dict(zip(("pad", "unk", "cls", "sep", "mask"), SPECIAL_TOKENS))
-# In tokenizer_config.json; NORMALISER: in tokenizer.json.
 OPTIONS = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
 NORMALISER = ("lowercase", "strip_accents", "handle_chinese_chars")
 TOKEN_TYPES = "token_type_ids"
 # What turns text into ids: all parts of tokenizer.json but the template and the decoder.
 PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "model")
-
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
 
 
@@ -239,7 +228,7 @@ class Tokenizer:
         most = CHARACTERS_PER_TOKEN * limit
         # Up to the last space within `most`; the whole text if there is none.
         prefixes = [
-            text if len(text) <= most else text[: text.rfind(" ", 0, most) + 1].rstrip() or text for text in texts
+            each if len(each) <= most else each[: each.rfind(" ", 0, most) + 1].rstrip() or each for each in texts
         ]
         ids = [encoding.ids[:limit] for encoding in self.encode_batch(prefixes)]
         short = [i for i, text in enumerate(texts) if len(ids[i]) < limit and len(prefixes[i]) < len(text)]
@@ -252,44 +241,44 @@ class Tokenizer:
 
     def save(self, directory: str) -> None:
         """Writes a folder for AutoTokenizer, CrossEncoder and `load_tokenizer`, atomically (`output_folder`)."""
-        with output_folder(directory) as folder:
+        with files.output_folder(directory) as folder:
             self.write(folder)
 
     def write(self, directory: str) -> None:
         """Writes tokenizer.json and tokenizer_config.json to a folder, and vocab.txt for a WordPiece."""
         parts = json.loads(self.definition)
-        if parts["model"]["type"] == "WordPiece":
-            with replacing(os.path.join(directory, VOCABULARY)) as file:
-                file.write("".join(f"{token}\n" for token in self.tokens))
-        with replacing(os.path.join(directory, DEFINITION)) as file:
-            file.write(self._encoder.to_str(pretty=True))
-        normalizer, plain = parts["normalizer"] or {}, self.roles == tuple(ROLES.items())
-        is_bert = normalizer.get("type") == "BertNormalizer"
-        options = dict(zip(OPTIONS, map(normalizer.get, NORMALISER))) if is_bert else {}
-        plain = plain and bool(options) and _same_ids(self.definition, definition(self.tokens, **options))
+        normalizer = parts["normalizer"] or {}
+        options: dict[str, bool | None] = {}
+        if normalizer.get("type") == "BertNormalizer":
+            options = dict(zip(OPTIONS, map(normalizer.get, NORMALISER)))
+        bert = bool(options) and self.roles == tuple(ROLES.items())
+        bert = bert and _same_ids(self.definition, definition(self.tokens, **options))
+        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer" if bert else "PreTrainedTokenizerFast", **options}
         # The general class reads all of tokenizer.json, but passes token types only if they are listed.
         types = [TOKEN_TYPES] if self.token_types else []
-        config: dict[str, Any] = {"tokenizer_class": "BertTokenizer" if plain else "PreTrainedTokenizerFast", **options}
         config["model_input_names"] = ["input_ids", *types, "attention_mask"]
-        if self.max_length < UNLIMITED:
-            # Without it transformers assumes inputs of 10^30 tokens and never truncates.
+        if self.max_length < UNLIMITED:  # without it transformers assumes inputs of 10^30 tokens and never truncates
             config["model_max_length"] = self.max_length
         config |= {f"{role}_token": token for role, token in self.roles}
-        with replacing(os.path.join(directory, CONFIG)) as file:
-            json.dump(config, file, indent=2)
+        contents = {DEFINITION: self._encoder.to_str(pretty=True), CONFIG: json.dumps(config, indent=2)}
+        if parts["model"]["type"] == "WordPiece":
+            contents[VOCABULARY] = "".join(f"{token}\n" for token in self.tokens)
+        for name, content in contents.items():
+            with replacing(os.path.join(directory, name)) as file:
+                file.write(content)
 
 
 def load_tokenizer(path: str) -> Tokenizer:
-    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's). A copy of what transformers
-    read is kept in the cache: the next process, such as a worker, need not import it. InputError if there is no tokenizer, if it is
-    of a kind that cannot be used here, or if its files were changed (SHA256SUMS)."""
+    """Loads a Hugging Face directory as AutoTokenizer does, or a vocab.txt file (as uncased BERT's). A copy in the cache of what
+    transformers read saves the next process, such as a worker, the import. InputError if there is no tokenizer, if it is of a kind
+    that cannot be used here, or if its files were changed (SHA256SUMS)."""
     folder, file = os.path.split(path) if os.path.isfile(path) else (path, "")
-    check_sums(folder, [file] if file else FILES)
+    files.check_sums(folder, [file] if file else FILES)
     names = [name for name in READ if os.path.isfile(os.path.join(folder, name))]
     if file or names == [VOCABULARY]:
         path = os.path.join(folder, file or VOCABULARY)
         try:
-            return Tokenizer.of_words([line for _, line in lines(path)])
+            return Tokenizer.of_words([line for _, line in files.lines(path)])
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
     if not {*names} & {*VOCABULARIES}:
@@ -300,17 +289,16 @@ def load_tokenizer(path: str) -> Tokenizer:
     text = _definition(definition_path) if DEFINITION in names else ""
 
     # harp_jax wrote it, so that transformers reads the same.
-    if DEFINITION in listed_sums(path):
+    if DEFINITION in files.listed_sums(path):
         return _checked(path, text, {"model_input_names": [TOKEN_TYPES], **config}.get)
 
     # The copy of an earlier process. Its name has everything that it was made from.
     versions = [__version__, *(version(package) for package in ("transformers", "tokenizers"))]
-    digests = [sha256_file(os.path.join(path, name)) for name in names]
+    digests = [files.sha256_file(os.path.join(path, name)) for name in names]
     key, copy = hashlib.sha256(json.dumps([versions, names, digests]).encode()).hexdigest(), ""
-    with contextlib.suppress(InputError):  # no home directory
-        copy = os.path.join(cache_directory("tokenizers"), key)
-    if copy and intact(copy):
-        return load_tokenizer(copy)
+    with contextlib.suppress(InputError, OSError):  # no home directory, or no copy that can be read
+        copy = os.path.join(files.cache_directory("tokenizers"), f"{key}.json")
+        return files.read_json_as(Tokenizer, copy)
 
     # transformers reads it.
     check_no_custom_code(config, config_path)
@@ -320,9 +308,8 @@ def load_tokenizer(path: str) -> Tokenizer:
     read = _definition(path, theirs.backend_tokenizer.to_str())
     text = text if text and _same_ids(text, read) else read
     tokenizer = _checked(path, text, lambda name: getattr(theirs, name, None))
-    with contextlib.suppress(InputError, OSError):  # no place to write to
-        if not intact(copy):  # another process may have been faster
-            tokenizer.save(copy)
+    with contextlib.suppress(InputError, OSError), replacing(copy) as cached:  # unless there is no place to write to
+        json.dump(asdict(tokenizer), cached)
     return tokenizer
 
 
@@ -395,11 +382,11 @@ class Marks:
 
     def on_query(self, ids: np.ndarray) -> np.ndarray:
         """ids: [n] int32 → [n + 1] with the mark, or [n] without one."""
-        return ids if self.query < 0 else np.concatenate([np.array([self.query], np.int32), ids])
+        return ids if self.query < 0 else np.insert(ids, 0, self.query)
 
     def on_document(self, ids: np.ndarray) -> np.ndarray:
         """As `on_query`."""
-        return ids if self.document < 0 else np.concatenate([np.array([self.document], np.int32), ids])
+        return ids if self.document < 0 else np.insert(ids, 0, self.document)
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -426,3 +413,62 @@ def recorded_marks(directory: str, tokenizer: Tokenizer) -> Marks:
     config = read_json(path) if os.path.exists(path) else {}
     marks = config.get(MARKS) or config.get("marks") or []
     return marks_of(tokenizer, marks if isinstance(marks, list) else [marks, ""])
+
+
+# What transformers reads of the directories of others: local files only, no custom code. Its import takes 1 s, and 3 s with torch.
+
+
+def check_no_custom_code(fields: dict[str, Any], path: str) -> None:
+    """InputError if a config names classes in the directory's own Python files, or too many labels for the memory."""
+    if fields.get("auto_map"):
+        raise InputError(f"{path} needs custom code (auto_map), which is not executed here; use another model")
+    if isinstance(labels := fields.get("num_labels"), int) and labels > MOST_LABELS:
+        raise InputError(f"{path}: num_labels is {labels}, more than {MOST_LABELS:,}; {ADVICE}")
+
+
+def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast":
+    """What AutoTokenizer returns, whose `backend_tokenizer` encodes texts. transformers 5 reads any vocabulary next to a BERT's
+    config.json as WordPiece: if tokenizer.json has another kind of `model`, that file is read unchanged. InputError for a tokenizer
+    without such a backend."""
+    with _reading(directory):
+        from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+        tokenizer = AutoTokenizer.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+        if tokenizer.is_fast and model and type(tokenizer.backend_tokenizer.model).__name__ != model:
+            tokenizer = PreTrainedTokenizerFast.from_pretrained(directory, local_files_only=True)
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        raise InputError(f"{directory}: a {type(tokenizer).__name__} has no fast version; use another model")
+    return tokenizer
+
+
+def read_config(directory: str) -> dict[str, Any]:
+    """The fields of config.json with the defaults and the current spelling of the model type's class."""
+    with _reading(directory):
+        from transformers import AutoConfig
+
+        return AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False).to_dict()
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Silences transformers' warnings, which nobody can act upon."""
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # that torch is missing
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+
+
+@contextlib.contextmanager
+def _reading(directory: str) -> Iterator[None]:
+    """Raises transformers' errors, which have many classes, as InputError in one line."""
+    try:
+        with quiet():
+            yield
+    except Exception as error:
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        raise InputError(f"transformers cannot read {directory} ({said}); {ADVICE}") from error

@@ -24,15 +24,8 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.corpus.documents import FIELDS, Documents
-from harp_jax.text.languages import (
-    ENGLISH,
-    HAN_KANA,
-    SOUTH_EAST,
-    UNSPACED_LETTER,
-    lexical_stopwords,
-    splitter,
-    stopwords_file,
-)
+from harp_jax.text import languages
+from harp_jax.text.languages import HAN_KANA, SOUTH_EAST, UNSPACED_LETTER, splitter
 
 # A run of a script without spaces, or a word.
 WORD = re.compile(f"[{HAN_KANA}{SOUTH_EAST}]+|[^\\W_{HAN_KANA}{SOUTH_EAST}]+")
@@ -124,9 +117,10 @@ def read_stopwords(name: str) -> tuple[str, ...]:
     if not name:
         return ()
     if name == "english":
-        return tuple(lexical_stopwords(ENGLISH))
+        return tuple(languages.lexical_stopwords(languages.ENGLISH))
     # Texts split "don't" into two words, so the lines are split too.
-    return tuple(sorted({word for _, line in lines(stopwords_file(name)) for word in _split(line.partition("#")[0])}))
+    texts = (line.partition("#")[0] for _, line in lines(languages.stopwords_file(name)))
+    return tuple(sorted({word for text in texts for word in _split(text)}))
 
 
 def count_words(
@@ -138,17 +132,14 @@ def count_words(
 ) -> WordVocabulary:
     """The vocabulary of (docid, text) pairs: words in at least `min_documents` documents, the `max_words` most frequent.
     `max_words` 0 keeps all. InputError if no word is left."""
-    empty = WordVocabulary((), (), 0, stemmer, stopwords)
-    total: Counter[str] = Counter()
-    frequency: Counter[str] = Counter()
-    documents = 0
+    empty, documents = WordVocabulary((), (), 0, stemmer, stopwords), 0
+    total, frequency = Counter[str](), Counter[str]()
     for _, text in texts:
         counts = Counter(empty.split(text))
         total.update(counts)
         frequency.update(counts.keys())
         documents += 1
-    kept = [word for word in total if frequency[word] >= min_documents]
-    kept.sort(key=lambda word: (-total[word], word))
+    kept = sorted((word for word in total if frequency[word] >= min_documents), key=lambda word: (-total[word], word))
     kept = kept[: max_words or None]
     if not kept:
         wrong = f"no word occurs in {min_documents} of {documents} documents"
@@ -165,11 +156,8 @@ def load_words(directory: str) -> WordVocabulary:
     with json_fields(about_path, "make the vocabulary again"):
         about = read_json(about_path)
         rows = [line.split("\t") for _, line in lines(words_path)]
-        frequencies = tuple(int(count) for _, count in rows)
-        stopwords = tuple(about["stopwords"])
-        return WordVocabulary(
-            tuple(word for word, _ in rows), frequencies, about["documents"], about["stemmer"], stopwords
-        )
+        words, frequencies = zip(*((word, int(count)) for word, count in rows))
+        return WordVocabulary(words, frequencies, about["documents"], about["stemmer"], tuple(about["stopwords"]))
 
 
 class Sentences:

@@ -15,7 +15,6 @@ from ml_collections import ConfigDict
 from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import files_below, listed_sums, locked, replacing, sha256_file, write_sums
-from harp_jax.checkpoints.checkpoint import remove_unfinished
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
 from harp_jax.config import flattened
 
@@ -55,8 +54,6 @@ def claim_workdir(
         if differences := [f"{name} was {old.get(name)!r}" for name in names if old.get(name) != new.get(name)]:
             wrong = f"{workdir} belongs to another config: {', '.join(differences[:5])}{' …' * (len(differences) > 5)}"
             raise InputError(f"{wrong}; choose another --workdir, or set these back")
-        if lock is not None:
-            remove_unfinished(workdir)
     elif lock is not None:
         tokenizer.save(os.path.join(workdir, "tokenizer"))
         with replacing(path) as file:

@@ -127,10 +127,10 @@ def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):
 
 PROGRAM = """
 import sys
-from harp_jax.base.processes import in_process
+from harp_jax.base.steps import in_process
 from tests.base.test_made import sleep
 if __name__ == "__main__":
-    in_process(sleep)(sys.argv[1])
+    in_process(sleep, sys.argv[1] + ".log")(sys.argv[1])
 """
 
 

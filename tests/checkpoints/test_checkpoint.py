@@ -49,7 +49,7 @@ def test_digest_equals_its_slow_version_sees_every_bit_and_does_not_depend_on_th
     assert leaf_digest(jnp.asarray(x[::-1].copy())).tolist() != slow_digest(x)
     x = state()["params"]["kernel"]
     sharded = jax.device_put(x, NamedSharding(MESH, P("data", None)))
-    assert digests(sharded).tolist() == digests(x).tolist() == slow_digest(np.asarray(x))
+    assert digests(sharded) == digests(x) == {"": slow_digest(np.asarray(x))}
 
 
 def test_an_empty_directory_and_a_damaged_array_are_passed_over(tmp_path):

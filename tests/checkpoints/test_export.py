@@ -13,9 +13,8 @@ from harp_jax.api import Reranker
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import listed_sums, write_sums
 from harp_jax.checkpoints.checkpoint import load_params
-from harp_jax.checkpoints.export import export_model
+from harp_jax.checkpoints.export import export_model, model_card
 from harp_jax.checkpoints.huggingface import load_hf, save_hf
-from harp_jax.checkpoints.model_card import model_card
 from harp_jax.export import arguments_parser, main
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.text.tokenizer import Tokenizer

@@ -1,12 +1,35 @@
-"""`harp words`, `harp linklearn-train`, `harp linklearn-rank`: what the baselines of the papers need."""
+"""`harp adapt`, and what the baselines of the papers need: `harp words`, `harp linklearn-train`, `harp linklearn-rank`."""
 
 import argparse
 import logging
 
-from harp_jax.base.cli import ConfigParser, Parser, positive
+from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.baselines.linklearn.model import rank_linklearn
 from harp_jax.commands.options import add_documents, add_lexical, add_output
 from harp_jax.text.words import VECTORS, write_words
+
+
+def adapt_parser() -> Parser:
+    parser = Parser(
+        description="Learn a linear map of an encoder's vectors from pairs of links: the words around a link find the page\n"
+        "it leads to. Writes a sentence-transformers directory; stored vectors of the encoder need only be multiplied by the map.",
+        example="harp adapt pairs --encoder=all-MiniLM-L6-v2 --output=vectors",
+    )
+    parser.add_argument("pairs", help="output directory of harp generate")
+    parser.add_argument("--encoder", required=True, help="sentence encoder to adapt")
+    parser.add_argument("--max_pairs", type=positive, default=20_000, help="pairs to embed and train on (20000)")
+    parser.add_argument("--seed", type=count, default=0, help="random seed of the pairs and batches (0)")
+    parser.add_force()
+    parser.add_output("--output", required=True, help="directory for the adapted encoder")
+    return parser
+
+
+def adapt(a: argparse.Namespace) -> None:
+    from harp_jax.training import linear_map
+
+    keep_compiled()
+    made = linear_map.adapt(linear_map.MapOptions(a.pairs, a.encoder, a.max_pairs, seed=a.seed), output=a.output)
+    print(f"{a.output}: adapted to {made.pairs:,} links; {made.words()}")
 
 
 def words_parser() -> Parser:
@@ -16,8 +39,8 @@ def words_parser() -> Parser:
     )
     add_documents(parser)
     parser.add_output("--output", required=True, help="directory to write")
-    parser.add_argument("--stemmer", default="", help="Snowball stemmer such as english (none)")
-    parser.add_argument("--stopwords", default="", help="words to leave out: english, or a file, one per line (none)")
+    parser.add_argument("--stemmer", help="Snowball stemmer such as english (none)")
+    parser.add_argument("--stopwords", help="words to leave out: english, or a file, one per line (none)")
     parser.add_argument("--min_documents", type=positive, default=1, help="minimum documents that contain a word (1)")
     parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
     parser.add_argument("--dimension", type=positive, default=100, help="dimensions of a vector (100)")
