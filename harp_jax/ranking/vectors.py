@@ -59,8 +59,8 @@ def made_with(encoder: str, windows: int, max_length: int | None = None) -> str:
 
 
 def add_texts(
-    docs: Documents, encoder: str, windows: int, output: str, max_length: int | None = None, backend: str = "auto", sample: int = 0
-) -> Embedded:  # fmt: skip
+    docs: Documents, encoder: str, windows: int, output: str, max_length: int | None = None, sample: int = 0
+) -> Embedded:
     """Embeds the texts that the folder `output` lacks; drops those that are gone if most are. `sample`: only so many texts, spread
     over the collection, once to compile and once to measure the time."""
     os.makedirs(output, mode=0o700, exist_ok=True)  # as private as the documents
@@ -78,9 +78,9 @@ def add_texts(
         return Embedded(0, len(keys))
 
     keep_compiled()
-    # bfloat16 where the CPU computes in it: cosines differ by 2e-5, less than float16 stores.
-    dtype = fastest_dtype(jax.default_backend()) if backend == "auto" else "float32"
-    scorer = sentence_encoder(encoder, dtype, max_length, backend=backend)
+    # The fastest backend, bfloat16 where it computes in it: cosines differ by 2e-5, less than float16 stores, so vectors of one
+    # backend serve queries of another.
+    scorer = sentence_encoder(encoder, fastest_dtype(jax.default_backend()), max_length)
     wanted, found = np.sort(chosen), np.zeros(len(chosen), bool)
 
     def new_texts() -> Iterator[tuple[int, str]]:
@@ -161,9 +161,8 @@ class PassageVectors:
         windows: int,
         hashes: Sequence[int] | np.ndarray,
         max_length: int | None = None,
-        backend: str = "auto",
     ) -> None:
-        self.encoder = sentence_encoder(encoder, "float32", max_length, backend=backend)
+        self.encoder = sentence_encoder(encoder, "float32", max_length)
         self.windows = Windows(windows)
         stored, counts = read_texts(directory, made_with(encoder, windows, max_length))
         self._starts = np.append(0, np.cumsum(counts))
@@ -260,9 +259,9 @@ def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int
             say(f"note: the vectors in {folder} are damaged and are computed again")
             shutil.rmtree(folder)
         if not listed_sums(folder):
-            add_texts(docs, encoder, passages, folder, max_length, "jax")
+            add_texts(docs, encoder, passages, folder, max_length)
             write_sums(folder, (VECTORS_FILE, TEXTS_FILE))
-    return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length, "jax")
+    return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length)
 
 
 @once
