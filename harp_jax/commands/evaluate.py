@@ -7,8 +7,7 @@ import sys
 from harp_jax.base.cli import Parser
 from harp_jax.commands.options import add_table, named, names
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.evaluation.from_files import Evaluation, report_files
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 
 
 def arguments_parser() -> Parser:

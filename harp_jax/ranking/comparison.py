@@ -16,9 +16,8 @@ from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import QRELS, QUERIES, fold_queries, judged_queries
 from harp_jax.corpus.trec import components, read_qrels
 from harp_jax.evaluation.evaluate import CHANCE, ORACLE
-from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.fuse import BM25, fuse_files
 from harp_jax.ranking.rerank import DEFAULTS, Reranking, rerank_files
