@@ -61,7 +61,6 @@ def compare(options: Compared, output: str) -> str:
     """Ranks and writes OUTPUT/report.html; returns the table as text. A repeated call resumes. Raises
     InputError for bad input, and if other options made what is in `output`."""
     o, steps = options, Steps(output)
-    o.check()
     measure, path = o.measures.split()[0], partial(os.path.join, output)
     candidates = Candidates(o.docs, o.fields, o.language, "", o.k)
     reranking = replace(o.reranking, fields=o.fields, k=o.k)

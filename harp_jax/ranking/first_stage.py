@@ -32,10 +32,8 @@ from harp_jax.ranking.lexical import Anchors, InvertedIndex, Model, make, rescor
 from harp_jax.text.languages import ENGLISH
 
 FEATURES = ("inlinks", "length")  # for priors
-SIZES, QUERIES = (
-    (1000, 4000),
-    20,
-)  # of `estimate`: documents of two indexes, from whose difference it extrapolates; queries
+SIZES = (1000, 4000)  # documents of two indexes, from whose difference `estimate` extrapolates
+QUERIES = 20  # whose time it measures
 COUNT = re.compile("0*[1-9][0-9]{0,8}")
 
 Excluded = dict[str, set[str]]  # qid → documents to exclude, such as the query's own source
