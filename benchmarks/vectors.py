@@ -27,7 +27,7 @@ from harp_jax.input.contrastive_groups import SeparateTexts
 from harp_jax.input.lanes import Batches
 from harp_jax.input.packing import Group, make_layout
 from harp_jax.model import sharding
-from harp_jax.ranking.retriever import Retriever
+from harp_jax.ranking.vectors import Retriever
 from harp_jax.training.stages.retriever import retriever_stage, with_identities
 from harp_jax.training.step import initial, make_step
 from harp_jax.training.train import abstract_state, make_optimizer, shard_params

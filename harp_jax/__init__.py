@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from harp_jax.corpus.documents import Documents as Documents
     from harp_jax.corpus.trec import read_qrels as read_qrels
     from harp_jax.corpus.trec import read_queries as read_queries
-    from harp_jax.ranking.retriever import Retriever as Retriever
     from harp_jax.ranking.scorers import Windows as Windows
+    from harp_jax.ranking.vectors import Retriever as Retriever
     from harp_jax.site.pages import Site as Site
     from harp_jax.site.search import CombinedSearch as CombinedSearch
 
@@ -43,7 +43,7 @@ _NAMES = {
     "checkpoints.export": "export_model",
     "corpus.documents": "Documents",
     "corpus.trec": "read_qrels read_queries",
-    "ranking.retriever": "Retriever",
+    "ranking.vectors": "Retriever",
     "ranking.scorers": "Windows",
     "site.pages": "Site",
     "site.search": "CombinedSearch",

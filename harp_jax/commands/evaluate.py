@@ -14,8 +14,7 @@ from harp_jax.commands.options import add_backend, add_language, add_output, add
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.paths import is_irds
 from harp_jax.corpus.query_sets import fold_queries
-from harp_jax.evaluation.from_files import Evaluation, report_files
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 
 
 def arguments_parser() -> Parser:

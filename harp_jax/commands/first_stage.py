@@ -6,8 +6,7 @@ from typing import Any
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.options import RUN, add_documents, add_lexical, add_output, numbers
-from harp_jax.ranking.estimate import estimate
-from harp_jax.ranking.first_stage import FEATURES, Candidates, first_stage_files, prior_files
+from harp_jax.ranking.first_stage import FEATURES, Candidates, estimate, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
 from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, grid_of, tune_files
 

@@ -27,14 +27,15 @@ class Clicks:
     def __init__(self, index: str) -> None:
         self.index = index
         self._opened = threading.local()
-        self.pairs, self.documents = self._row("SELECT pairs, documents FROM total")
+        self.pairs = self._row("SELECT max(number) + 1 FROM click")[0]
+        self.documents = self._row("SELECT max(number) + 1 FROM document")[0]
 
     @classmethod
     def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
         """Samples a fraction `sample` of the log's pairs by hash of (seed, query id, document id). Leaves out duplicate pairs and
         pairs whose document is not in `docs`, and logs their numbers. Raises InputError for malformed lines, and if no pair is
         left."""
-        name = cache_name(path, [path], f"{getattr(docs, 'index', docs.path)} {sample} {seed}") + ".clicks.sqlite"
+        name = cache_name(path, [path], f"{docs.index} {sample} {seed}") + ".clicks.sqlite"
         index = os.path.join(cache_dir or cache_directory("documents"), name)
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(connection, path, docs, sample, seed))
@@ -88,8 +89,6 @@ def _fill(connection: sqlite3.Connection, path: str, docs: Documents, sample: fl
         "CREATE INDEX by_qid ON click (qid, docid);"
         "CREATE TABLE document (number INTEGER PRIMARY KEY, docid TEXT);"
         "INSERT INTO document SELECT row_number() OVER (ORDER BY docid) - 1, docid FROM (SELECT DISTINCT docid FROM click);"
-        "CREATE TABLE total (pairs INTEGER, documents INTEGER);"
-        "INSERT INTO total SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM document);"
     )
     pairs, lines = connection.execute("SELECT (SELECT count(*) FROM click), (SELECT count(*) FROM line)").fetchone()
     if not pairs:

@@ -3,7 +3,7 @@
 Formats: MS MARCO's `docid, url, title, body` (tabs), `docid, text` (tabs), and JSONL with `id` or `_id`, `title`, `url`
 and `text`, `body` or `contents`, and TREC's SGML (`sgml.py`). For plain files the index stores byte offsets into the file;
 compressed files (.gz, .bz2, .xz) and SGML have no random access, so the index stores their records (zlib). A folder of such
-files (BEIR's, or any) is one collection; "irds:ID" is a dataset of ir_datasets (`irds.py`).
+files (BEIR's, or any) is one collection; "irds:ID" is a dataset of ir_datasets.
 """
 
 import contextlib
@@ -13,18 +13,18 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUFFIXES, beside, cache_directory, open_bytes, raw_lines
 from harp_jax.base.progress import progress
 from harp_jax.corpus import sgml
-from harp_jax.corpus.irds import IrdsDocuments
-from harp_jax.corpus.paths import cache_name, document_files, is_irds
+from harp_jax.corpus.paths import cache_name, dataset, document_files, is_irds
 from harp_jax.corpus.text_files import checked_id, checked_text, parse_object
 
 FIELDS = ("title", "url", "body")
 BODIES = ("text", "body", "contents")  # names of the body in JSONL; the first that is not null is used
+IRDS_BODIES = ("body", "text", "contents", "abstract")
 OPEN_FILES = 16  # per thread
 # SQLite errors that do not mean a damaged index: no file descriptor, no memory, I/O error.
 LACKS = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_IOERR)
@@ -60,7 +60,7 @@ class Documents:
         if unknown or not fields:
             raise InputError(f"unknown document field {unknown}; choose from {', '.join(FIELDS)}")
         if is_irds(path):
-            return cast(Documents, IrdsDocuments(path, tuple(fields)))  # same interface
+            return IrdsDocuments(path, tuple(fields))
         files = document_files(path)
         index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, files) + ".sqlite")
         if not os.path.exists(index):
@@ -131,6 +131,55 @@ class Documents:
                 os.remove(self.index)
             wrong = f"the index {self.index} was damaged ({error}) and has been removed"
             raise InputError(f"{wrong}; run the command again") from error
+
+
+class IrdsDocuments(Documents):
+    """The same over the store of an ir_datasets dataset, which has random access."""
+
+    def __init__(self, path: str, fields: tuple[str, ...]) -> None:
+        self.path, self.index, self.fields, self.files = path, path, fields, list[str]()
+        self._store: Any = None
+        with dataset(path, "docs"):
+            pass
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return IrdsDocuments, (self.path, self.fields)
+
+    def __getitem__(self, docid: str) -> str:
+        with dataset(self.path, "docs") as found:
+            self._store = self._store or found.docs_store()  # the first call downloads and builds the store
+            return self._text(self._store.get(docid))
+
+    def __contains__(self, docid: str) -> bool:
+        try:
+            self[docid]
+        except KeyError:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        with dataset(self.path, "docs") as found:
+            count = found.docs_count()
+            if count is None:  # unknown before the store is built
+                store = found.docs_store()
+                store.build()
+                count = store.count()
+        return count
+
+    def ids(self) -> Iterator[str]:
+        return (docid for docid, _ in self.texts())
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        with dataset(self.path, "docs") as found:
+            for document in found.docs_iter():
+                yield document.doc_id, self._text(document)
+
+    def _text(self, document: Any) -> str:
+        """The fields by harp_jax's names; the body is the first of IRDS_BODIES, or ir_datasets' default text."""
+        bodies = [getattr(document, name) for name in IRDS_BODIES if name in document._fields]
+        record = {field: getattr(document, field, "") for field in FIELDS}
+        record["body"] = bodies[0] if bodies else document.default_text()
+        return joined({field: str(value or "") for field, value in record.items()}, self.fields)
 
 
 def joined(record: dict[str, str], fields: tuple[str, ...]) -> str:

@@ -6,16 +6,23 @@ DIR/**/* that begin with <DOC>, DIR/**/*.z                     TREC's SGML
 DIR/docs.tsv with DIR/queries.tsv, DIR/folds.tsv, …           documents by name: docs, corpus, collection
 
 A file X may be named where only X.gz, X.bz2 or X.xz exists, as MS MARCO distributes docs.tsv.gz (`files.as_stored`).
+irds:msmarco-document/dev is accepted wherever a file is (extra [irds]): ir_datasets downloads missing data to IR_DATASETS_HOME
+(default: ~/.ir_datasets).
 """
 
+import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import SUFFIXES, as_stored, check_readable, walk
 from harp_jax.corpus.sgml import is_sgml
+
+if TYPE_CHECKING:
+    import ir_datasets
 
 IRDS = "irds:"
 DOCUMENTS = (".jsonl", ".json", ".tsv")
@@ -26,6 +33,28 @@ OTHERS = re.compile(r"(?<![a-z])(queries|topics|folds|qrels)", re.IGNORECASE)  #
 
 def is_irds(path: str) -> bool:
     return path.startswith(IRDS)
+
+
+@contextlib.contextmanager
+def dataset(path: str, what: str) -> Iterator["ir_datasets.Dataset"]:
+    """The dataset "irds:ID". InputError if it does not exist or has no `what` (docs, queries, …), and for what ir_datasets
+    raises in the block, when it downloads and unpacks."""
+    name = path.removeprefix(IRDS)
+    with needs(path, "ir_datasets", "irds"):
+        import ir_datasets
+    try:
+        found = ir_datasets.load(name)
+    except KeyError:
+        found = None
+    if found is None or not getattr(found, f"has_{what}")():
+        raise InputError(f"ir_datasets has no {what} of {name!r}; see ir-datasets.com for its ids, or use a file")
+    try:
+        yield found
+    except (RuntimeError, OSError, EOFError, ValueError) as error:
+        raise InputError(
+            f"ir_datasets cannot serve {name}: {type(error).__name__}: {error}; check the network and the disk space of "
+            "IR_DATASETS_HOME, or follow the instructions of ir-datasets.com for it"
+        ) from error
 
 
 def document_files(path: str) -> list[str]:
@@ -54,27 +83,26 @@ def document_files(path: str) -> list[str]:
 
 def query_file(path: str) -> str:
     """The query file of `path`."""
-    return _one(path, path, lambda name: name in ("queries.jsonl", "queries.tsv"), "queries")
+    return _one(path, lambda name: name in ("queries.jsonl", "queries.tsv"), "queries")
 
 
 def qrels_file(path: str) -> str:
     """The judgments file of `path`: in a BEIR folder the only split, in other folders the only file named qrels…"""
     splits = os.path.join(path, "qrels")
-    if os.path.isdir(splits):
-        return _one(path, splits, lambda name: name.endswith(".tsv"), "judgments")
-    if os.path.isdir(path) and not _files(path, QRELS.match):
-        return _one(path, path, lambda name: name.endswith(".tsv"), "judgments")
-    return _one(path, path, QRELS.match, "judgments")
+    folder = splits if os.path.isdir(splits) else path
+    if folder == splits or (os.path.isdir(path) and not _files(path, QRELS.match)):
+        return _one(folder, lambda name: name.endswith(".tsv"), "judgments")
+    return _one(path, QRELS.match, "judgments")
 
 
-def _one(path: str, folder: str, chosen: Callable[[str], object], what: str) -> str:
+def _one(path: str, chosen: Callable[[str], object], what: str) -> str:
     """`path` if it is a file, else the only chosen file in the folder. InputError if there are none or more."""
     if not os.path.isdir(path):
         return as_stored(path)
-    paths = _files(folder, chosen)
+    paths = _files(path, chosen)
     if len(paths) != 1:
         names = ", ".join(map(os.path.basename, paths))
-        raise InputError(f"{folder} has {len(paths)} files of {what}{names and f' ({names})'}; name the file itself")
+        raise InputError(f"{path} has {len(paths)} files of {what}{names and f' ({names})'}; name the file itself")
     return paths[0]
 
 

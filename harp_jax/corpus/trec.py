@@ -16,8 +16,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing
 from harp_jax.base.randomness import hash64
-from harp_jax.corpus import irds
-from harp_jax.corpus.paths import is_irds, qrels_file, query_file
+from harp_jax.corpus.paths import dataset, is_irds, qrels_file, query_file
 from harp_jax.corpus.sgml import topics
 from harp_jax.corpus.text_files import checked_id, checked_text, columns, parse_object, records
 
@@ -66,14 +65,16 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
     """A TREC run (qid Q0 docid rank score tag) or an MS MARCO run (qid docid rank), optionally only of `queries`.
 
     TREC runs are ordered by score, not rank, as in trec_eval; MS MARCO ranks become scores -rank. "irds:ID" reads the
-    candidates of an ir_datasets dataset. Memory: about 24 bytes per candidate, and each document id once.
+    "scoreddocs" of a dataset, in their order without scores. Memory: about 24 bytes per candidate, and each document id once.
     """
     run: Run = {}
     if is_irds(path):
-        for qid, docid, score in irds.candidates(path):
-            if queries is None or qid in queries:
-                run.setdefault(qid, Ranking()).docids.append(docid)
-                run[qid].scores.append(score)
+        with dataset(path, "scoreddocs") as found:
+            for number, one in enumerate(found.scoreddocs_iter()):
+                if queries is None or one.query_id in queries:
+                    ranking = run.setdefault(one.query_id, Ranking())
+                    ranking.docids.append(sys.intern(one.doc_id))
+                    ranking.scores.append(float(getattr(one, "score", -number)))
         return run
     seen: set[str] = set()
     current = ""
@@ -118,12 +119,15 @@ def _number(text: str, kind: type[int] | type[float] = float) -> float:
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     """Judgments qid → docid → level, from "qid iteration docid level" lines, or with a header such as BEIR's. A BEIR folder is read
-    as its only split, "irds:ID" as an ir_datasets dataset."""
-    path = os.fspath(path)
+    as its only split, "irds:ID" as an ir_datasets dataset (with subtopics, the highest level of any)."""
+    path, qrels = os.fspath(path), Qrels()
     if is_irds(path):
-        return irds.qrels(path)
+        with dataset(path, "qrels") as found:
+            for judgment in found.qrels_iter():
+                levels, docid = qrels.setdefault(judgment.query_id, {}), sys.intern(judgment.doc_id)
+                levels[docid] = max(int(judgment.relevance), levels.get(docid, int(judgment.relevance)))
+        return qrels
     path = qrels_file(path)
-    qrels: Qrels = {}
     places: tuple[int, ...] = ()
     for number, parts in columns(path, "qrels", (4, 3)):
         if not places:
@@ -155,7 +159,8 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
     folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset."""
     path = os.fspath(path)
     if is_irds(path):
-        return irds.queries(path)
+        with dataset(path, "queries") as found:
+            return {query.query_id: query.default_text() for query in found.queries_iter()}
     path = query_file(path)
     queries: dict[str, str] = {}
     rows = records(path, "queries, 'qid<TAB>text' a line")

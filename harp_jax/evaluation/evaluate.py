@@ -33,12 +33,10 @@ FEWEST_GROUPS = 10  # minimum effective number of groups for a group bootstrap
 FEWEST_ROUNDS, MOST_ROUNDS = 100, 1_000_000
 MEASURES = "RR@10 RR@100 nDCG@10 nDCG@100 AP"
 
-Scores = Mapping[str, Mapping[str, float]]  # qid → docid → score
-
 
 def evaluate(
     qrels: Qrels,
-    runs: Mapping[str, Run | Scores | Sequence[Run | Scores]],
+    runs: Mapping[str, Run | Sequence[Run]],
     measures: str | list[str] = MEASURES,
     baseline: str = "",
     confirm: str | list[str] = "",
@@ -52,9 +50,9 @@ def evaluate(
 ) -> Table:
     """Computes all measures of all runs, per query and averaged over the queries of the qrels; lists of runs are averaged.
 
-    A run is what `read_run` returns, or qid → docid → score. With `baseline` the other runs are compared with it by the
-    measures `confirm` (default: all of `measures`), with `rounds` of randomisation and bootstrap from `seed`.
-    `runs_per_draw`: consecutive runs sharing one training draw; the bootstrap resamples draws, then runs.
+    With `baseline` the other runs are compared with it by the measures `confirm` (default: all of `measures`), with `rounds` of
+    randomisation and bootstrap from `seed`. `runs_per_draw`: consecutive runs sharing one training draw; the bootstrap resamples
+    draws, then runs.
 
     `chance` names a run whose candidates in random order become the row "chance" (means of many orders); `blank` names, by
     system, its run with blank queries. A system that is not above either is flagged (`Table.verdicts`), by the first measure of
@@ -67,13 +65,7 @@ def evaluate(
     Raises InputError for unknown measures and runs, numbers out of range and empty qrels.
     """
     blank = blank or {}
-    systems = {
-        name: [
-            {qid: one if isinstance(one, Ranking) else Ranking.of([*one], one.values()) for qid, one in run.items()}
-            for run in ([some] if isinstance(some, Mapping) else some)
-        ]
-        for name, some in runs.items()
-    }
+    systems = {name: [some] if isinstance(some, Mapping) else [*some] for name, some in runs.items()}
     named = {"baseline": baseline, CHANCE: chance, ORACLE: oracle}
     _check(qrels, systems, named, blank, rounds, runs_per_draw)
     parsed = parse_measures(measures)

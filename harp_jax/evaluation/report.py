@@ -1,14 +1,19 @@
-"""A report: plain data from judgments, runs and their background (verdicts in words, training curves), then its HTML page."""
+"""Reports on runs: plain data from judgments, runs and their background (verdicts in words, training curves), and its HTML page;
+tables and reports of run files (`Evaluation`, `report_files`)."""
 
 import math
+import os
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harp_jax.base.errors import InputError, needs
+from harp_jax.base.files import lines, output_path, replacing
+from harp_jax.base.made import Made, digest
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
-from harp_jax.corpus.trec import Qrels, Ranking, Run, read_queries
+from harp_jax.corpus.paths import is_irds
+from harp_jax.corpus.trec import Qrels, Ranking, Run, read_qrels, read_queries, read_run, read_subset
 from harp_jax.evaluation.evaluate import CHANCE, MEASURES, NOT_ABOVE_BLANK, NOT_ABOVE_CHANCE, ORACLE, evaluate
 from harp_jax.evaluation.measures import is_tested, parse_measures
 from harp_jax.evaluation.results import Table
@@ -17,6 +22,7 @@ from harp_jax.evaluation.significance import Comparison
 SHOWN = 5  # wins, and losses
 SNIPPET = 220  # characters of a document
 MOST_LINES = 6  # more cannot be told apart
+RERANKED = "rerank_files"  # the function whose result counts truncated documents
 LOSSES = (("train", "loss", "training loss"), ("validation", "mlm_loss", "MLM loss, held out"))
 
 Points = list[tuple[float, float]]
@@ -236,8 +242,8 @@ def panels_of(curves: Mapping[str, Sequence[Mapping[str, float | str]]]) -> list
     panels = []
     for split, metric, title in (*metrics, *LOSSES):
         drawn = {}
-        for name, lines in curves.items():
-            points = [(float(x["step"]), float(x[metric])) for x in lines if x["split"] == split and metric in x]
+        for name, rows in curves.items():
+            points = [(float(x["step"]), float(x[metric])) for x in rows if x["split"] == split and metric in x]
             if points := [point for point in points if math.isfinite(point[1])]:
                 drawn[name] = points
         if drawn:
@@ -277,3 +283,72 @@ def as_html(report: Report) -> str:
     steps = ticks(0.0, max((step for points in curves for step, _ in points), default=0.0))
     page = templates.get_template("report.html")
     return page.render(report=report, table=table, measure=measure, scale=scale, steps=steps, chance=CHANCE)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Judgments, runs and how to compare them. `runs`: system → its run files, one per training seed. Only the queries listed in
+    the file `queries`, and those of the folds `fold` in the file `folds`, count. The other options as in `evaluate`."""
+
+    qrels: str
+    runs: Mapping[str, Sequence[str]]
+    queries: str = ""
+    folds: str = ""
+    fold: tuple[str, ...] = ()
+    measures: str = MEASURES
+    baseline: str = ""
+    confirm: str = ""
+    chance: str = ""
+    blank: Mapping[str, str] = field(default_factory=dict)
+    oracle: str = ""
+
+    def read(self) -> dict[str, Any]:
+        """The arguments of `evaluate`. Raises InputError for bad input."""
+        if bool(self.folds) != bool(self.fold):
+            raise InputError("--folds and the names of some of its folds go together; give both or neither")
+        qrels = read_subset(read_qrels(self.qrels), self.queries, self.folds, self.fold)
+        runs = {name: [read_run(path) for path in paths] for name, paths in self.runs.items()}
+        options = ("measures", "baseline", "confirm", "chance", "blank", "oracle")
+        return {"qrels": qrels, "runs": runs, **{name: getattr(self, name) for name in options}}
+
+    def table(self) -> Table:
+        """The table of all measures. Raises InputError for bad input."""
+        return evaluate(**self.read())
+
+
+def report_files(options: Evaluation, page: Page, output: str, text: str = "", values: str = "") -> str:
+    """Writes a report as the HTML page `output`, and on request its table as `text`, which is returned, and the values per query as
+    `values`. Raises InputError for bad input."""
+    for path in filter(None, (output, text, values)):
+        output_path(path)
+    if page.focus and page.focus not in options.runs:
+        raise InputError(f"no run is named {page.focus!r} for --focus; the runs are {', '.join(options.runs)}")
+    if not page.query_texts and (path := options.queries):
+        # Lines of --queries may be ids alone.
+        first = "\t" if is_irds(path) or os.path.isdir(path) else next((line.strip() for _, line in lines(path)), "")
+        page = replace(page, query_texts=path if "\t" in first or first.startswith("{") else "")
+    page = replace(page, remarks=(*page.remarks, *truncated_remark(options.runs)))
+    written = report(page=page, **options.read())
+    table = written.table
+    remarks = [remark for remark in written.remarks if remark not in table.about_seeds]  # these end the table
+    headline = f"{written.focus.sentence} {written.focus.figures}"
+    printed = "\n".join([str(table), *written.facts[:1], *remarks, headline, *written.warnings])
+    per_query = "".join(f"{line}\n" for line in table.per_query_lines())
+    for path, content in {output: as_html(written), text: printed + "\n", values: per_query}.items():
+        if path:
+            with replacing(path) as file:
+                file.write(content)
+    return printed
+
+
+def truncated_remark(paths: Mapping[str, Sequence[str]]) -> list[str]:
+    """A sentence on the systems (name → its runs) whose re-ranking truncated documents, from the records of the runs; [] for none.
+    Ignores records of runs that were rewritten later, and does not look up the runs behind a fused one."""
+    said = []
+    for name, runs in paths.items():
+        records = [(run, made) for run in runs if (made := Made.read(run)) and made.function == RERANKED]
+        own = [made.result for run, made in records if digest(run, made.output).sha256 == made.output.sha256]
+        documents, pairs = (sum(result[key] for result in own) for key in ("truncated", "pairs"))
+        if documents:
+            said.append(f"{name} in {documents} of {pairs} pairs")
+    return [f"only the beginning of the document was read: {', '.join(said)}; --windows reads more"] if said else []

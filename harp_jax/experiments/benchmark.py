@@ -15,8 +15,7 @@ from harp_jax.config import load_config
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.corpus.trec import read_folds
-from harp_jax.evaluation.from_files import Evaluation, report_files
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 from harp_jax.experiments.experiment import check_known, labelled, need_files, parsed_settings
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.fuse import fuse_files

@@ -16,8 +16,7 @@ from typing import Any
 
 from harp_jax.base.steps import Steps
 from harp_jax.config import load_config
-from harp_jax.evaluation.from_files import Evaluation, report_files
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 from harp_jax.evaluation.results import Table
 from harp_jax.experiments.experiment import need_files
 from harp_jax.ranking.first_stage import Candidates, first_stage_files

@@ -24,8 +24,8 @@ from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import replacing
 from harp_jax.corpus.query_sets import subset_queries
 from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.evaluation.from_files import Evaluation
 from harp_jax.evaluation.measures import one_measure
+from harp_jax.evaluation.report import Evaluation
 from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark
 from harp_jax.experiments.msmarco import DEV, PAPER
 from harp_jax.experiments.pretraining import NONE, Pretraining

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.evaluation.from_files import Evaluation
+from harp_jax.evaluation.report import Evaluation
 from harp_jax.experiments.benchmark import show
 from harp_jax.experiments.experiment import check_known, need_files
 from harp_jax.experiments.pretraining import Pretraining

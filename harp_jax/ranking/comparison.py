@@ -16,9 +16,8 @@ from harp_jax.corpus.documents import FIELDS
 from harp_jax.corpus.query_sets import QRELS, QUERIES, fold_queries, judged_queries
 from harp_jax.corpus.trec import components, read_qrels
 from harp_jax.evaluation.evaluate import CHANCE, ORACLE
-from harp_jax.evaluation.from_files import Evaluation, report_files
 from harp_jax.evaluation.measures import parse_measures
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.fuse import BM25, fuse_files
 from harp_jax.ranking.rerank import DEFAULTS, Reranking, rerank_files
@@ -62,7 +61,6 @@ def compare(options: Compared, output: str) -> str:
     """Ranks and writes OUTPUT/report.html; returns the table as text. A repeated call resumes. Raises
     InputError for bad input, and if other options made what is in `output`."""
     o, steps = options, Steps(output)
-    o.check()
     measure, path = o.measures.split()[0], partial(os.path.join, output)
     candidates = Candidates(o.docs, o.fields, o.language, "", o.k)
     reranking = replace(o.reranking, fields=o.fields, k=o.k)

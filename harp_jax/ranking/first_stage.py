@@ -8,10 +8,13 @@ on other folds (`harp fuse --method=weights --normalise=none`), this is the base
 trained model's own prior.
 """
 
+import itertools
 import json
 import math
 import re
 import sys
+import time
+import tracemalloc
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -21,7 +24,7 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import lines, output_path, read_json_as, replacing
 from harp_jax.base.made import InputPath, once
-from harp_jax.base.progress import STAGES, progress, say, stage
+from harp_jax.base.progress import STAGES, duration, progress, say, stage
 from harp_jax.corpus.documents import FIELDS, Documents
 from harp_jax.corpus.text_files import checked_id
 from harp_jax.corpus.trec import Run, ScoredQuery, abbreviate, read_folds, read_queries, read_run, with_texts, write_run
@@ -29,6 +32,8 @@ from harp_jax.ranking.lexical import Anchors, InvertedIndex, Model, make, rescor
 from harp_jax.text.languages import ENGLISH
 
 FEATURES = ("inlinks", "length")  # for priors
+SIZES = (1000, 4000)  # documents of two indexes, from whose difference `estimate` extrapolates
+QUERIES = 20  # whose time it measures
 COUNT = re.compile("0*[1-9][0-9]{0,8}")
 
 Excluded = dict[str, set[str]]  # qid → documents to exclude, such as the query's own source
@@ -246,6 +251,48 @@ def anchor_rows(path: str) -> Iterator[tuple[str, str, int]]:
             raise InputError(f"{where}: write 'docid<TAB>anchor text<TAB>count' with a count from 1 to 10^9")
         docid, text, count = checked_id(where, parts[0], "document"), *parts[1:]
         yield docid, text, int(count)
+
+
+def estimate(candidates: Candidates, queries: str, model: str = "bm25", settings: int = 1, sample: int = 0) -> str:
+    """The cost of `model` in words, from evenly spaced documents. `settings`: of tuning on `sample` queries (0: all). Raises
+    InputError for bad input."""
+    docs, texts = Documents.open(candidates.docs, candidates.fields), read_queries(queries)
+    anchors = read_anchors(candidates.anchors) if candidates.anchors else None
+
+    def index_of(size: int) -> tuple[InvertedIndex, Model]:
+        step = max(1, len(docs) // size)
+        chosen = ((docid, docs[docid]) for docid in itertools.islice(docs.ids(), 0, None, step))
+        index = indexed(chosen, model, candidates.language, anchors)
+        return index, make(model, index, {})
+
+    def measured(size: int) -> np.ndarray:
+        """Documents, seconds of indexing, its peak memory in bytes, seconds per query."""
+        times = [time.perf_counter()]
+        index, ranker = index_of(size)
+        times.append(time.perf_counter())
+        for query in itertools.islice(texts.values(), QUERIES):
+            search(ranker, index, query, candidates.k or 100)
+            times.append(time.perf_counter())
+        indexing, *seconds = np.diff(times)
+        del index, ranker
+        tracemalloc.start()
+        try:
+            count, per_query = len(index_of(size)[0]), np.median(seconds) if seconds else 0.0
+            return np.array([count, indexing, tracemalloc.get_traced_memory()[1], per_query])
+        finally:
+            tracemalloc.stop()
+
+    index_of(10)  # imports
+    small, large = map(measured, SIZES)
+    slope = np.maximum(large - small, 0.0) / max(large[0] - small[0], 1)
+    _, indexing, memory, per_query = large + slope * (len(docs) - large[0])
+    count = min(sample, len(texts)) if sample else len(texts)
+    ranked = f"{count:,} queries" + (f" with {settings} settings" if settings > 1 else "")
+    return (
+        f"index of {len(docs):,} documents: about {duration(indexing)} and {memory / 1e9:.1f} GB of memory; "
+        f"{ranked}: about {duration(settings * count * per_query)} ({per_query:.2g} s each). "
+        "If that is too much, rank with Lucene (Anserini, Pyserini): harp rerank --run, fuse and evaluate read its runs."
+    )
 
 
 @dataclass(frozen=True)

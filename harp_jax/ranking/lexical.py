@@ -88,9 +88,10 @@ class InvertedIndex:
         self.tokens = [array("i", ids) for ids in stems]  # half the memory of lists
         if not self.tokens:
             raise InputError("the collection holds no documents; check --docs")
-        self.anchors = None if anchors is None else [array("i") for _ in self.docids]
-        self.links = None if anchors is None else [array("q") for _ in self.docids]  # how often each token counts
-        if anchors is not None and self.anchors is not None and self.links is not None:
+        self.anchors: list[array] | None = None
+        if anchors is not None:
+            self.anchors = [array("i") for _ in self.docids]
+            self.links = [array("q") for _ in self.docids]  # how often each token counts
             rows = [(n, text, links) for n, d in enumerate(self.docids) for text, links in anchors.get(d, {}).items()]
             stems = self._tokenizer.streaming_tokenize((text for _, text, _ in rows), allow_empty=False)
             for (number, _, links), ids in zip(rows, stems):

@@ -22,8 +22,8 @@ from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.documents import FIELDS, Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
-from harp_jax.ranking.runtimes import RuntimeScorer, chosen_backend, load_runtime, sentence_encoder
-from harp_jax.ranking.scorers import CrossEncoderScorer, Scorer, Windows, best_windows, check_heads
+from harp_jax.ranking.runtimes import load_runtime
+from harp_jax.ranking.scorers import CrossEncoderScorer, Scorer, Windows, best_windows, sentence_encoder
 
 HEAD = "harp rerank "  # the first line of a `Part`, before the hash of its inputs
 
@@ -47,13 +47,15 @@ def load_scorer(
         raise InputError(f"{directory} is a neural ranker; only harp rerank and Reranker.from_pretrained read it")
     if cosine:
         return sentence_encoder(directory, dtype, max_length, batch_tokens, backend)
-    backend = chosen_backend(backend, dtype, directory)
-    if backend == "jax":
-        return CrossEncoderScorer.load(directory, dtype, max_length, batch_tokens)
     config, params, tokenizer, marks = load_ranker(directory)
-    check_heads(params)
+    if missing := {"pooler", "score"} - set(params):
+        raise InputError(
+            f"the model has no {' and no '.join(sorted(missing))}: it is an encoder; use a fine-tuned or pre-trained export, or "
+            "rank by the encoder's vectors (harp rerank --cosine)"
+        )
     runtime = load_runtime(backend, dtype, directory, config, params, tokenizer)
-    return RuntimeScorer(runtime, config, tokenizer, max_length, batch_tokens, marks)
+    shape = config if runtime else config.computing_in(dtype)
+    return CrossEncoderScorer(shape, params, tokenizer, max_length, batch_tokens, marks, runtime)
 
 
 def is_neural(directory: str) -> bool:

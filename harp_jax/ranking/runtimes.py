@@ -1,4 +1,4 @@
-"""Cross-encoders and sentence encoders on OpenVINO and ONNX Runtime (CPU), without XLA compilation; the choice of `auto`.
+"""Models on OpenVINO and ONNX Runtime (CPU), without XLA compilation; the choice of `auto`.
 
 Model files come from the export (`harp export --format=…`), or are converted once into the cache.
 """
@@ -9,7 +9,7 @@ import importlib.util
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -17,18 +17,13 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
-from harp_jax.base.progress import Progress
-from harp_jax.checkpoints.onnx_openvino import FILES, feed, model_files, needed, readable, write_onnx, write_openvino
-from harp_jax.checkpoints.sentence_transformers import Embedding
-from harp_jax.input.packing import pair_rows
+from harp_jax.checkpoints.onnx_openvino import FILES, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.model.encoders.encoder import EncoderConfig
-from harp_jax.ranking.scorers import BiEncoderScorer, Pair, PairTexts, batches_by_length, load_sentence_encoder, pooled
-from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer
+from harp_jax.text.tokenizer import Tokenizer
 
 # dtypes by backend, fastest backend first
 OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
-BATCH_TOKENS = 1024  # two or three long rows, whose activations fit in a core's cache
 CONVERSION = "3"  # version of `torch_model`; raise it to convert again
 
 # Indices of the items, and the model's inputs [rows, length].
@@ -159,83 +154,10 @@ def onnx_runtime(path: str) -> Runtime:
 
 def load_runtime(
     backend: str, dtype: str, directory: str, config: EncoderConfig, params: dict[str, Any], tokenizer: Tokenizer
-) -> Runtime:
-    """Opens, or first converts, the model of a directory (`model_file`)."""
-    path = model_file(backend, dtype, directory, config, params, tokenizer)
-    return onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)
-
-
-class RuntimeScorer(PairTexts):
-    """`CrossEncoderScorer` with the model computed by a `Runtime`."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        config: EncoderConfig,
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-        marks: Marks = NO_MARKS,
-    ) -> None:
-        super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens, self._run = batch_tokens or BATCH_TOKENS, runtime
-
-    def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
-        """Scores [pairs] float32: raw logits, larger is more relevant."""
-        batches = (
-            (chosen, feed(self.config, *pair_rows([pairs[i] for i in chosen], len(chosen), length, self.tokenizer)))
-            for chosen, _, length in batches_by_length(self.row_sizes(pairs), self.lengths, self.batch_tokens)
-        )
-        scores = np.zeros(len(pairs), np.float32)
-        for chosen, logits in self._run(batches):
-            scores[chosen] = logits[:, 0]
-            if bar is not None:
-                bar.update(len(chosen))
-        return scores
-
-
-class RuntimeEncoder(BiEncoderScorer):
-    """`BiEncoderScorer` with the encoder computed by a `Runtime`. Rows are not padded to a fixed number: a single query
-    is cheap."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        config: EncoderConfig,
-        tokenizer: Tokenizer,
-        max_length: int | None,
-        batch_tokens: int | None,
-        made: Embedding,
-    ) -> None:
-        super().__init__(config, {"encoder": {}}, tokenizer, max_length, batch_tokens or BATCH_TOKENS, made)
-        self._run = runtime
-
-    def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
-        """As `BiEncoderScorer.vectors`."""
-        sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
-        batches = (
-            (chosen, feed(self.config, tokens, end, end))
-            for chosen, _, length in batches_by_length(sizes, self.lengths, self.batch_tokens)
-            for tokens, end in [self.rows([texts[i] for i in chosen], len(chosen), length)]
-        )
-        vectors = np.zeros((len(texts), self.size), np.float32)
-        for chosen, hidden in self._run(batches):
-            vectors[chosen] = pooled(np, hidden, sizes[chosen], self.made, self.made.dense)
-        return vectors
-
-
-def sentence_encoder(
-    directory: str,
-    dtype: str = "float32",
-    max_length: int | None = None,
-    batch_tokens: int | None = None,
-    backend: str = "auto",
-) -> BiEncoderScorer:
-    """The sentence encoder of a directory, computed by the fastest installed backend (`chosen_backend`). Raises InputError as
-    `BiEncoderScorer.load` does."""
+) -> Runtime | None:
+    """Opens, or first converts (`model_file`), the model of a directory for a backend (`chosen_backend`); None for JAX."""
     backend = chosen_backend(backend, dtype, directory)
     if backend == "jax":
-        return BiEncoderScorer.load(directory, dtype, max_length, batch_tokens)
-    config, params, tokenizer, made = load_sentence_encoder(directory, max_length)
-    runtime = load_runtime(backend, dtype, directory, config, {"encoder": params["encoder"]}, tokenizer)
-    return RuntimeEncoder(runtime, config, tokenizer, made.max_length, batch_tokens, made)
+        return None
+    path = model_file(backend, dtype, directory, config, params, tokenizer)
+    return onnx_runtime(path) if backend == "onnx" else openvino_runtime(path, dtype)

@@ -1,8 +1,8 @@
-"""Rankers: the `Scorer` interface, and its JAX versions: cross-encoders and bi-encoders (cosines).
+"""Rankers: the `Scorer` interface, cross-encoders and bi-encoders (cosines).
 
-Encoder texts are tokenized and truncated here, as in training; `runtimes` scores the same pairs without JAX. Pairs are scored
-in batches of few shapes (`score_by_length`). A long document is scored by its first tokens (FirstP), or by the best of several
-windows (MaxP, Dai and Callan 2019: `best_windows`).
+Texts are tokenized and truncated as in training, and scored in batches of few shapes (`score_by_length`), by JAX or by a `Runtime`
+without it. A long document is scored by its first tokens (FirstP), or by the best of several windows (MaxP, Dai and Callan 2019:
+`best_windows`).
 """
 
 import contextlib
@@ -20,17 +20,20 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.huggingface import check_vocabulary
+from harp_jax.checkpoints.onnx_openvino import feed
 from harp_jax.checkpoints.sentence_transformers import Embedding, recorded_embedding
-from harp_jax.checkpoints.start import load_encoder, load_ranker, tokenizer_of
+from harp_jax.checkpoints.start import load_encoder, tokenizer_of
 from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderConfig
+from harp_jax.ranking.runtimes import Batch, Result, Runtime, load_runtime
 from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
 
 Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
 
 # Compiled row lengths; finer steps pad less and compile more, which costs more on accelerators.
 CPU_STEP = 16
+RUNTIME_TOKENS = 1024  # of a batch: two or three long rows, whose activations fit in a core's cache
 LENGTHS = (*range(32, 192, 32), *range(192, 1 << 20, 64))  # on accelerators
 
 SHORTEST = 8  # tokens of a row: room for part of a query and of a document
@@ -44,7 +47,7 @@ Item = TypeVar("Item")  # a pair, or a text
 
 class Scorer(Protocol):
     """A trained ranker: texts to ids, ids to pairs that fit the model, pairs to scores. Implemented by `CrossEncoderScorer`,
-    `RuntimeScorer`, `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`."""
+    `BiEncoderScorer` and the `NeuralScorer` of `baselines/neural_ir`."""
 
     max_length: int  # tokens of a row (cross-encoder), or words of a document (neural rankers)
     truncated_queries: int  # pairs so far whose query was truncated
@@ -69,33 +72,30 @@ class Scorer(Protocol):
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
         """Notes on texts to be scored (`blank`: with empty queries). Raises InputError if all scores would be equal."""
 
-
-class JaxScorer(Scorer, Protocol):
-    """All but `RuntimeScorer`, whose parameters are fixed in the model file."""
-
     def use(self, params: Any) -> None:
-        """Replaces the parameters (device arrays of the same shapes) without recompiling."""
+        """Replaces the parameters (device arrays of the same shapes) without recompiling; not those of a `Runtime`."""
 
 
 def score_by_length(
-    score_batch: Callable[[list[Item], int, int], jax.Array],
+    make_batch: Callable[[list[Item], int, int], Any],
     items: Sequence[Item],
     sizes: np.ndarray,
     lengths: Sequence[int],
     batch_tokens: int,
     bar: Progress | None = None,
     shape: tuple[int, ...] = (),
+    runtime: Runtime | None = None,
 ) -> np.ndarray:
-    """Results [items, *shape] float32, computed in batches of similar length, longest first. `score_batch(some, rows, length)`
-    returns results [rows, *shape] for at most `rows` items padded to `length`. `sizes` [items] int64 are the items' lengths,
-    `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per batch. All batches are dispatched before the
-    first result is read."""
-    sent = [
-        (chosen, score_batch([items[i] for i in chosen], rows, length))
+    """Results [items, *shape] float32, computed in batches of similar length, longest first. `make_batch(some, rows, length)`
+    returns results [rows, *shape] for at most `rows` items padded to `length`, or the inputs from which a `runtime` computes them.
+    `sizes` [items] int64 are the items' lengths, `lengths` the compiled lengths in increasing order, `batch_tokens` the tokens per
+    batch. JAX's batches are all dispatched before the first result is read."""
+    batches = (
+        (chosen, make_batch([items[i] for i in chosen], len(chosen) if runtime else rows, length))
         for chosen, rows, length in batches_by_length(sizes, lengths, batch_tokens)
-    ]
+    )
     results = np.zeros((len(items), *shape), np.float32)
-    for chosen, result in sent:
+    for chosen, result in runtime(batches) if runtime else list(batches):
         results[chosen] = np.asarray(result)[: len(chosen)]
         if bar is not None:
             bar.update(len(chosen))
@@ -171,17 +171,27 @@ def best_windows(
 
 
 class EncoderTexts:
-    """Tokenizes texts for an encoder, as `Scorer` says; `max_length` defaults to the length in training."""
+    """Tokenizes texts for an encoder, as `Scorer` says; `max_length` defaults to the length in training. A batch has `batch_tokens`
+    tokens: on a CPU few, which suit its caches, on an accelerator many, which keep it busy. `runtime` computes instead of JAX."""
 
     remedy = "raise --max_length"
 
-    def __init__(self, config: EncoderConfig, tokenizer: Tokenizer, max_length: int | None, shortest: int) -> None:
-        self.config, self.tokenizer = config, tokenizer
+    def __init__(
+        self,
+        config: EncoderConfig,
+        tokenizer: Tokenizer,
+        max_length: int | None,
+        shortest: int,
+        batch_tokens: int | None,
+        runtime: Runtime | None,
+    ) -> None:
+        self.config, self.tokenizer, self.runtime = config, tokenizer, runtime
         self.max_length = max_length or recorded_length(tokenizer, config)
         if not shortest <= self.max_length <= config.max_positions:
             wrong = f"the model reads {shortest} to {config.max_positions} tokens"
             raise InputError(f"max_length={self.max_length}: {wrong}")
         on_cpu = jax.default_backend() == "cpu"
+        self.batch_tokens = batch_tokens or (RUNTIME_TOKENS if runtime else 4096 if on_cpu else 65536)
         steps = range(CPU_STEP, self.max_length, CPU_STEP) if on_cpu else LENGTHS
         self.lengths = (*itertools.takewhile(lambda n: n < self.max_length, steps), self.max_length)
         self.truncated_queries = self.truncated_documents = self._longest_query = 0
@@ -206,23 +216,9 @@ def recorded_length(tokenizer: Tokenizer, config: EncoderConfig) -> int:
     return recorded if SHORTEST <= recorded <= config.max_positions else config.max_positions
 
 
-def token_budget(batch_tokens: int | None) -> int:
-    """Tokens per batch: small batches suit a CPU's caches, large ones keep an accelerator busy."""
-    return batch_tokens or (4096 if jax.default_backend() == "cpu" else 65536)
-
-
 def full_precision_matmul(dtype: str) -> contextlib.AbstractContextManager:
     """For float32, disables TF32 (GPU) and bfloat16 (TPU) in matmuls, which make scores tie."""
     return jax.default_matmul_precision("highest") if dtype == "float32" else contextlib.nullcontext()
-
-
-def check_heads(params: Mapping) -> None:
-    """Raises InputError for an encoder without the pooler and score heads."""
-    if missing := {"pooler", "score"} - set(params):
-        raise InputError(
-            f"the model has no {' and no '.join(sorted(missing))}: it is an encoder; use a fine-tuned or pre-trained export, or "
-            "rank by the encoder's vectors (harp rerank --cosine)"
-        )
 
 
 def single_rows(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[str, jax.Array]:
@@ -237,14 +233,27 @@ def single_rows(tokens: jax.Array, second: jax.Array, end: jax.Array) -> dict[st
     }
 
 
-class PairTexts(EncoderTexts):
-    """Query and document with special tokens in one row of `max_length` tokens, truncated as in training (`packing.fit`)."""
+class CrossEncoderScorer(EncoderTexts):
+    """Scores query and document in one row of `max_length` tokens (default: as in training), special tokens and `marks` included,
+    truncated as in training (`packing.fit`). A batch has `batch_tokens` tokens, padding included."""
 
     def __init__(
-        self, config: EncoderConfig, tokenizer: Tokenizer, max_length: int | None, marks: Marks = NO_MARKS
+        self,
+        config: EncoderConfig,
+        params: Mapping,
+        tokenizer: Tokenizer,
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        marks: Marks = NO_MARKS,
+        runtime: Runtime | None = None,
     ) -> None:
-        super().__init__(config, tokenizer, max_length, SHORTEST)
+        super().__init__(config, tokenizer, max_length, SHORTEST, batch_tokens, runtime)
         self.marks = marks
+        if runtime is None:
+            self.use(jax.device_put({name: params[name] for name in PARTS}))
+
+    def use(self, params: Mapping) -> None:
+        self._params = {name: params[name] for name in PARTS}
 
     def check(self, queries: Iterable[str], documents: Iterable[str], blank: bool) -> list[str]:
         trained = recorded_length(self.tokenizer, self.config)
@@ -255,55 +264,22 @@ class PairTexts(EncoderTexts):
         room, query = self.max_length - self.tokenizer.template.around_pair, self.marks.on_query(query)
         return max(1, max(room - len(query), room // 2) - (self.marks.document >= 0))  # as in `packing.fit`
 
-    def row_sizes(self, pairs: Iterable[Pair]) -> np.ndarray:
-        """Row lengths [pairs] int64, including special tokens."""
-        special = self.tokenizer.template.around_pair
-        return np.array([len(query) + len(document) + special for query, document in pairs], np.int64)
-
     def pair(self, query: np.ndarray, document: np.ndarray) -> Pair:
         query, document = self.marks.on_query(query), self.marks.on_document(document)
         fitted = fit(query, document, self.max_length, self.tokenizer.template)
         self.truncated_queries += len(fitted[0]) < len(query)
         return fitted
 
-
-class CrossEncoderScorer(PairTexts):
-    """Scores one pair per row. `max_length` (default: as in training) includes special tokens; a batch has `batch_tokens` tokens,
-    padding included."""
-
-    def __init__(
-        self,
-        config: EncoderConfig,
-        params: Mapping,
-        tokenizer: Tokenizer,
-        max_length: int | None = None,
-        batch_tokens: int | None = None,
-        marks: Marks = NO_MARKS,
-    ) -> None:
-        check_heads(params)
-        super().__init__(config, tokenizer, max_length, marks)
-        self.batch_tokens = token_budget(batch_tokens)
-        self.use(jax.device_put({name: params[name] for name in PARTS}))
-
-    @classmethod
-    def load(
-        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
-    ) -> "CrossEncoderScorer":
-        """Loads a Hugging Face directory with a one-label classifier, such as an export, or a training workdir. A workdir scores
-        like its export: with the selected parameters, length and marks."""
-        config, params, tokenizer, marks = load_ranker(directory)
-        return cls(config.computing_in(dtype), params, tokenizer, max_length, batch_tokens, marks)
-
-    def use(self, params: Mapping) -> None:
-        self._params = {name: params[name] for name in PARTS}
-
     def score(self, pairs: Sequence[Pair], bar: Progress | None = None) -> np.ndarray:
         """Scores [pairs] float32: raw logits, larger is more relevant."""
+        special = self.tokenizer.template.around_pair
+        sizes = np.array([len(query) + len(document) + special for query, document in pairs], np.int64)
 
-        def score_batch(pairs: list[Pair], rows: int, length: int) -> jax.Array:
-            return score_rows(self.config, self._params, *pair_rows(pairs, rows, length, self.tokenizer))
+        def make_batch(pairs: list[Pair], rows: int, length: int) -> Any:
+            arrays = pair_rows(pairs, rows, length, self.tokenizer)
+            return feed(self.config, *arrays) if self.runtime else score_rows(self.config, self._params, *arrays)
 
-        return score_by_length(score_batch, pairs, self.row_sizes(pairs), self.lengths, self.batch_tokens, bar)
+        return score_by_length(make_batch, pairs, sizes, self.lengths, self.batch_tokens, bar, (1,), self.runtime)[:, 0]
 
 
 # Compiled once per process for all models of one shape.
@@ -311,11 +287,11 @@ class CrossEncoderScorer(PairTexts):
 def score_rows(
     config: EncoderConfig, params: Mapping, tokens: jax.Array, second: jax.Array, end: jax.Array
 ) -> jax.Array:
-    """Logits [rows] of one pair per row, from `PARTS`; `second`, `end` [rows]: where the document begins, and ends."""
+    """Logits [rows, 1] of one pair per row, from `PARTS`; `second`, `end` [rows]: where the document begins, and ends."""
     batch = {**single_rows(tokens, second, end), "cls_offset": jnp.zeros((len(tokens), 1), jnp.int32)}
     with full_precision_matmul(config.dtype):
         outputs: Any = Ranker(config).apply({"params": params}, batch, method="scored")
-    return outputs[0][:, 0]
+    return outputs[0]
 
 
 class BiEncoderScorer(EncoderTexts):
@@ -331,24 +307,19 @@ class BiEncoderScorer(EncoderTexts):
         max_length: int | None = None,
         batch_tokens: int | None = None,
         made: Embedding = POOLED,
+        runtime: Runtime | None = None,
     ) -> None:
         self.prompt_texts = made.prompts
         # Without a prompt's final space, which the tokenizer may attach to the text's first word.
         self.prompts = [np.asarray(tokenizer.encode(text.rstrip()), np.int32) for text in made.prompts]
-        super().__init__(config, tokenizer, max_length, SHORTEST_TEXT + max(map(len, self.prompts)))
-        self.batch_tokens = token_budget(batch_tokens)
+        shortest = SHORTEST_TEXT + max(map(len, self.prompts))
+        super().__init__(config, tokenizer, max_length, shortest, batch_tokens, runtime)
         self.size = len(made.dense[-1]["bias"]) if made.dense else config.hidden
         self.made = made
         self._dense = jax.device_put(made.dense)
-        self.use(jax.device_put({"encoder": params["encoder"]}))
-
-    @classmethod
-    def load(
-        cls, directory: str, dtype: str = "float32", max_length: int | None = None, batch_tokens: int | None = None
-    ) -> "BiEncoderScorer":
-        """Loads the encoder of a Hugging Face directory or a training workdir; heads are not needed."""
-        config, params, tokenizer, made = load_sentence_encoder(directory, max_length)
-        return cls(config.computing_in(dtype), params, tokenizer, made.max_length, batch_tokens, made)
+        self.forget()
+        if runtime is None:
+            self.use(jax.device_put({"encoder": params["encoder"]}))
 
     def use(self, params: Mapping) -> None:
         self._params = {"encoder": params["encoder"], "dense": self._dense}
@@ -398,28 +369,43 @@ class BiEncoderScorer(EncoderTexts):
 
     def vectors(self, texts: Sequence[np.ndarray]) -> np.ndarray:
         """Unit vectors [texts, size] float32 of token ids with their prompts, in batches of similar length."""
-        sizes = np.array([len(text) + self.tokenizer.template.around_text for text in texts], np.int64)
-
-        def embed_batch(texts: list[np.ndarray], rows: int, length: int) -> jax.Array:
-            steps = Embedding(self.made.pooling, self.made.steps)
-            return embed_rows(self.config, steps, self._params, *self.rows(texts, rows, length))
-
-        return score_by_length(embed_batch, texts, sizes, self.lengths, self.batch_tokens, shape=(self.size,))
-
-    def rows(self, texts: list[np.ndarray], rows: int, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """Tokens [rows, length] int32 of texts with the special tokens, padded, and the texts' lengths [rows] int32."""
         template = self.tokenizer.template
-        tokens, end = np.full((rows, length), self.tokenizer.pad, np.int32), np.zeros(rows, np.int32)
-        for row, text in enumerate(texts):
-            line = (*template.start, *text, *template.alone)
-            end[row] = len(line)
-            tokens[row, : end[row]] = line
-        return tokens, end
+        sizes = np.array([len(text) + template.around_text for text in texts], np.int64)
+
+        def make_batch(texts: list[np.ndarray], rows: int, length: int) -> Any:
+            tokens, end = np.full((rows, length), self.tokenizer.pad, np.int32), np.zeros(rows, np.int32)
+            for row, text in enumerate(texts):
+                line = (*template.start, *text, *template.alone)
+                end[row] = len(line)
+                tokens[row, : end[row]] = line
+            if self.runtime:
+                return feed(self.config, tokens, end, end)
+            return embed_rows(self.config, Embedding(self.made.pooling, self.made.steps), self._params, tokens, end)
+
+        def pooling(run: Runtime, batches: Iterable[Batch]) -> Iterator[Result]:
+            for chosen, hidden in run(batches):
+                yield chosen, pooled(np, hidden, sizes[chosen], self.made, self.made.dense)
+
+        run = partial(pooling, self.runtime) if self.runtime else None
+        return score_by_length(make_batch, texts, sizes, self.lengths, self.batch_tokens, None, (self.size,), run)
 
 
-def load_sentence_encoder(
-    directory: str, max_length: int | None
-) -> tuple[EncoderConfig, dict[str, Any], Tokenizer, Embedding]:
+def sentence_encoder(
+    directory: str,
+    dtype: str = "float32",
+    max_length: int | None = None,
+    batch_tokens: int | None = None,
+    backend: str = "auto",
+) -> BiEncoderScorer:
+    """The encoder of a Hugging Face directory or a training workdir, computed by the fastest installed backend (`load_runtime`).
+    Raises InputError if there is none."""
+    config, params, tokenizer, made = load_sentence_encoder(directory)
+    runtime = load_runtime(backend, dtype, directory, config, {"encoder": params["encoder"]}, tokenizer)
+    shape = config if runtime else config.computing_in(dtype)
+    return BiEncoderScorer(shape, params, tokenizer, max_length or made.max_length, batch_tokens, made, runtime)
+
+
+def load_sentence_encoder(directory: str) -> tuple[EncoderConfig, dict[str, Any], Tokenizer, Embedding]:
     """Encoder, parameters, tokenizer, and how vectors are made of hidden states, with the tokens of a text that are read."""
     config, params = load_encoder(directory)
     tokenizer = load_tokenizer(tokenizer_of(directory))
@@ -428,7 +414,7 @@ def load_sentence_encoder(
     if any(made.prompts):
         tell_prompts(directory, *made.prompts)
     recorded = recorded_length(tokenizer, config)
-    return config, params, tokenizer, made._replace(max_length=max_length or min(made.max_length or recorded, recorded))
+    return config, params, tokenizer, made._replace(max_length=min(made.max_length or recorded, recorded))
 
 
 @cache  # once, however often a command loads the encoder

@@ -25,13 +25,13 @@ from harp_jax.evaluation.measures import one_measure
 from harp_jax.input.ranking_groups import RankingDataset
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.ranking.rerank import rankings
-from harp_jax.ranking.scorers import PARTS, CrossEncoderScorer, JaxScorer
+from harp_jax.ranking.scorers import PARTS, CrossEncoderScorer, Scorer
 from harp_jax.text.tokenizer import Tokenizer, marks_of
 
 
 class Selection:
     """Called with (parameters, step): returns the measure and, if it is the best so far, saves the parameters in the workdir.
-    `make_scorer` builds a scorer from the first parameters (later ones go through `JaxScorer.use`); `save` writes parameters to a
+    `make_scorer` builds a scorer from the first parameters (later ones go through `Scorer.use`); `save` writes parameters to a
     directory. A resumed run repeats the evaluations since its last checkpoint, with the same results. Every process calls it."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Selection:
         config: ConfigDict,
         held_out: RankingDataset,
         workdir: str,
-        make_scorer: Callable[[Any], JaxScorer],
+        make_scorer: Callable[[Any], Scorer],
         save: Callable[[str, Any], None],
     ) -> None:
         self.measure = str(one_measure(config.select))
@@ -53,7 +53,7 @@ class Selection:
         self.queries = {qid: held_out.queries[qid] for qid in self.run}
         if not self.run:
             raise InputError("no held-out query has candidates; retrieve for all training queries")
-        self.scorer: JaxScorer | None = None
+        self.scorer: Scorer | None = None
 
     def __call__(self, params: Any, step: int) -> dict[str, float]:
         if self.scorer is None:
@@ -79,7 +79,7 @@ class Selection:
 def selecting(
     config: ConfigDict,
     held_out: RankingDataset,
-    scorer: Callable[[EncoderConfig, Any], JaxScorer],
+    scorer: Callable[[EncoderConfig, Any], Scorer],
     save: Callable[[str, EncoderConfig, Any], None],
 ) -> Callable[[EncoderConfig, str], Selection]:
     """A `Stage.select`: the selection for an encoder's shape and a workdir. InputError for a config that never evaluates.
@@ -97,7 +97,7 @@ def selecting_ranker(
     """`selecting` for cross-encoders, saved as Hugging Face directories."""
     marks = marks_of(tokenizer, config.get("marks", ()))
 
-    def scorer(shape: EncoderConfig, params: Any) -> JaxScorer:
+    def scorer(shape: EncoderConfig, params: Any) -> Scorer:
         return CrossEncoderScorer(shape, params, tokenizer, config.row_length, marks=marks)
 
     def save(directory: str, shape: EncoderConfig, params: Any) -> None:

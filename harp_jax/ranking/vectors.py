@@ -6,7 +6,8 @@
 A document's vectors are found by the hash of its text, so a changed collection embeds only its new texts, and a killed run resumes.
 A long text is embedded in up to `windows` windows, and its best one counts. A search reads the file block by block: its time grows
 with the collection, its memory by about 50 bytes a document. A million passages of 384 numbers are .8 GB; beyond tens of millions
-use an approximate index. `harp site` keeps both files in its output, `harp first-stage --model=vectors` in the user's cache.
+use an approximate index. `harp site` keeps both files in its output, `harp first-stage --model=vectors` in the user's cache. The
+library's `Retriever` searches in memory.
 """
 
 import os
@@ -17,7 +18,8 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
+from typing import Self
 
 import jax
 import numpy as np
@@ -28,12 +30,11 @@ from harp_jax.base.files import cache_directory, full_disk_refused, intact, list
 from harp_jax.base.made import InputPath, digest, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import generator, hash64
-from harp_jax.corpus.documents import Documents, document_files, is_irds
-from harp_jax.corpus.trec import ScoredQuery, read_queries, write_run
+from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.trec import ScoredQuery, ordered, read_queries, write_run
 from harp_jax.model.products import fastest_dtype
 from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
-from harp_jax.ranking.runtimes import sentence_encoder
-from harp_jax.ranking.scorers import BiEncoderScorer, Windows
+from harp_jax.ranking.scorers import BiEncoderScorer, Windows, sentence_encoder
 
 VECTORS_FILE, TEXTS_FILE = "vectors.float16", "texts.tsv"
 PASSAGES = 4  # windows of a document, by default
@@ -59,38 +60,32 @@ def made_with(encoder: str, windows: int, max_length: int | None = None) -> str:
 
 
 def add_texts(
-    docs: Documents, encoder: str, windows: int, output: str, max_length: int | None = None, backend: str = "auto", sample: int = 0
-) -> Embedded:  # fmt: skip
+    docs: Documents, encoder: str, windows: int, output: str, max_length: int | None = None, sample: int = 0
+) -> Embedded:
     """Embeds the texts that the folder `output` lacks; drops those that are gone if most are. `sample`: only so many texts, spread
     over the collection, once to compile and once to measure the time."""
     os.makedirs(output, mode=0o700, exist_ok=True)  # as private as the documents
     vectors_path, texts_path = (os.path.join(output, name) for name in (VECTORS_FILE, TEXTS_FILE))
     head = made_with(encoder, windows, max_length)
     hashes = text_hashes(docs)
-    keys = hashes[np.sort(np.unique(hashes, return_index=True)[1])]  # in the order of the collection
+    first = np.sort(np.unique(hashes, return_index=True)[1])  # the first document of each text
+    keys = hashes[first]
     stored, counts = read_texts(output, head)
     if np.setdiff1d(stored, keys).size > len(keys):
         os.remove(texts_path)
         stored, counts = stored[:0], counts[:0]
-    missing = keys[~np.isin(keys, stored)]
+    missing = first[~np.isin(keys, stored)]
     chosen = missing[:: max(1, len(missing) // sample)][:sample] if sample else missing
     if not len(chosen):
         return Embedded(0, len(keys))
 
     keep_compiled()
-    # bfloat16 where the CPU computes in it: cosines differ by 2e-5, less than float16 stores.
-    dtype = fastest_dtype(jax.default_backend()) if backend == "auto" else "float32"
-    scorer = sentence_encoder(encoder, dtype, max_length, backend=backend)
-    wanted, found = np.sort(chosen), np.zeros(len(chosen), bool)
-
-    def new_texts() -> Iterator[tuple[int, str]]:
-        for (_, text), key in zip(docs.texts(), hashes):
-            place = min(int(np.searchsorted(wanted, key)), len(wanted) - 1)
-            if wanted[place] == key and not found[place]:
-                found[place] = True
-                yield int(key), text
-
-    texts, began = new_texts(), time.monotonic()
+    # Cosines of backends of one dtype differ by 4e-7, less than float16 stores; of bfloat16 (JAX, MiniLM) and float32 by 3e-4.
+    scorer = sentence_encoder(encoder, fastest_dtype(jax.default_backend()), max_length)
+    is_chosen = np.zeros(len(hashes), bool)
+    is_chosen[chosen] = True
+    texts = ((int(key), text) for (_, text), key, new in zip(docs.texts(), hashes, is_chosen) if new)
+    began = time.monotonic()
     with (
         progress(total=len(chosen), unit="texts", desc="embed") as bar,
         full_disk_refused(output),
@@ -122,6 +117,11 @@ def passage_vectors(scorer: BiEncoderScorer, texts: Sequence[str], windows: Wind
     room = scorer.room(np.zeros(0, np.int32))
     passages = [windows.of(ids, room) for ids in scorer.encode_documents(list(texts), windows.reach(room))]
     return scorer.vectors([scorer.as_document(window) for each in passages for window in each]), [*map(len, passages)]
+
+
+def query_vectors(scorer: BiEncoderScorer, queries: Sequence[str]) -> np.ndarray:
+    """Unit vectors [queries, size] float32, truncated to the encoder's length."""
+    return scorer.vectors([scorer.as_query(ids) for ids in scorer.encode_queries(list(queries))])
 
 
 def text_hashes(docs: Documents) -> np.ndarray:
@@ -161,9 +161,8 @@ class PassageVectors:
         windows: int,
         hashes: Sequence[int] | np.ndarray,
         max_length: int | None = None,
-        backend: str = "auto",
     ) -> None:
-        self.encoder = sentence_encoder(encoder, "float32", max_length, backend=backend)
+        self.encoder = sentence_encoder(encoder, "float32", max_length)
         self.windows = Windows(windows)
         stored, counts = read_texts(directory, made_with(encoder, windows, max_length))
         self._starts = np.append(0, np.cumsum(counts))
@@ -178,7 +177,7 @@ class PassageVectors:
 
     def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
         """Cosines [documents] float32 of a query, and the indices [documents] int64 of their best windows."""
-        (asked,) = self.embedded([query])
+        (asked,) = query_vectors(self.encoder, [query])
         count = len(self._starts) - 1
         best, window = np.empty(count, np.float32), np.empty(count, np.int64)
         for texts, passages, starts in self._blocks(ROWS):
@@ -224,13 +223,9 @@ class PassageVectors:
             " ".join("".join(rng.choice(letters, rng.integers(4, 11))) for _ in range(rng.integers(1, 4)))
             for _ in range(RANDOM_QUERIES)
         ]
-        asked = self.embedded(queries).T
+        asked = query_vectors(self.encoder, queries).T
         nearest = np.max([(passages @ asked).max(axis=0) for _, passages, _ in self._blocks(ROWS)], axis=0)
         return float(np.quantile(nearest, 0.95))
-
-    def embedded(self, queries: Sequence[str]) -> np.ndarray:
-        """Unit vectors [queries, size] float32, truncated to the encoder's length."""
-        return self.encoder.vectors([self.encoder.as_query(ids) for ids in self.encoder.encode_queries(list(queries))])
 
     def _blocks(self, rows: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
         """(texts, their passages [passages, size] float32, each text's first passage [texts]), about `rows` passages at once."""
@@ -250,19 +245,21 @@ class PassageVectors:
 
 
 def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int | None) -> PassageVectors:
-    """The vectors of a collection in the user's cache, named by the contents of both. Embeds what is missing or damaged."""
-    # The contents of files identify them, not the path: an encoder may be downloaded again.
-    contents = [docs.path] if is_irds(docs.path) else [*map(sha256_file, document_files(docs.path))]
-    key = hash64(made_with(encoder, passages, max_length), *docs.fields, *contents)
+    """The vectors of a collection in the user's cache, named by the contents of both and the dtype that they are computed in.
+    Embeds what is missing or damaged."""
+    # The contents of files identify them, not the path: an encoder may be downloaded again. A dataset has no files.
+    contents = [*map(sha256_file, docs.files)] or [docs.path]
+    how = made_with(encoder, passages, max_length), fastest_dtype(jax.default_backend())
+    key = hash64(*how, *docs.fields, *contents)
     folder = os.path.join(cache_directory("vectors"), f"{key:016x}")
     with locked(os.path.join(folder, ".lock"), f"another process embeds the same documents in {folder}; wait for it"):
         if listed_sums(folder) and not intact(folder):
             say(f"note: the vectors in {folder} are damaged and are computed again")
             shutil.rmtree(folder)
         if not listed_sums(folder):
-            add_texts(docs, encoder, passages, folder, max_length, "jax")
+            add_texts(docs, encoder, passages, folder, max_length)
             write_sums(folder, (VECTORS_FILE, TEXTS_FILE))
-    return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length, "jax")
+    return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length)
 
 
 @once
@@ -298,7 +295,7 @@ def vector_files(
                 raise InputError(f"candidate {min(lost)} is not among the documents; correct --run or --docs")
             texts = {qid: texts[qid] for qid in kept}
             numbers = [np.array([number[docid] for docid in docids], np.int64) for docids in kept.values()]
-            scores = vectors.rescored(vectors.embedded([*texts.values()]), numbers)
+            scores = vectors.rescored(query_vectors(vectors.encoder, [*texts.values()]), numbers)
             ranked = ((qid, docids, each) for (qid, docids), each in zip(kept.items(), scores))
         write_run(output, ranked, tag="vectors")
     return Retrieved(len(texts), len(docs))
@@ -309,10 +306,73 @@ def nearest_documents(
 ) -> Iterator[ScoredQuery]:
     """(qid, docids, cosines) of the `k` nearest documents of each query, except those `barred` for it."""
     more = max((len(barred.get(qid, ())) for qid in queries), default=0)
-    scores, numbers = vectors.nearest(vectors.embedded([*queries.values()]), k + more)
+    scores, numbers = vectors.nearest(query_vectors(vectors.encoder, [*queries.values()]), k + more)
     wanted = set(numbers.ravel().tolist())
     ids = {number: docid for number, docid in enumerate(docs.ids()) if number in wanted}
     for row, qid in enumerate(queries):
         nearest = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row])]
         kept = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
         yield qid, [docid for docid, _ in kept], np.array([score for _, score in kept], np.float32)
+
+
+class Retriever:
+    """A sentence encoder: one trained on links (`harp train --config=retriever`), or any that sentence-transformers loads.
+
+    Vectors and cosines equal those of `SentenceTransformer.encode_query` and `.encode_document`; torch is not needed.
+
+    >>> import harp_jax as hj
+    >>> model = hj.Retriever.from_pretrained("sentence-encoder")
+    >>> model.encode(["a red cat", "a blue dog"]).shape
+    (2, 32)
+    >>> model.search({"q1": "cats"}, {"d1": "a red cat", "d2": "a blue dog"}, k=1)
+    {'q1': {...}}
+    """
+
+    def __init__(self, scorer: BiEncoderScorer) -> None:
+        self.scorer = scorer
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        directory: str | os.PathLike[str],
+        dtype: str = "float32",
+        max_length: int | None = None,
+        batch_tokens: int | None = None,
+        backend: str = "jax",
+    ) -> Self:
+        """Loads an export or another sentence-transformers directory, or a training workdir.
+
+        Pooling, prompts and `max_length` (tokens of a text) are those that it records; without, the mean of hidden states. `dtype`:
+        float32 or bfloat16. `backend`: jax, openvino, onnx, or auto, the fastest installed. Raises InputError if there is no
+        encoder to load.
+        """
+        return cls(sentence_encoder(os.fspath(directory), dtype, max_length, batch_tokens, backend))
+
+    def encode(self, texts: Sequence[str], as_queries: bool = False) -> np.ndarray:
+        """Unit vectors [texts, size] float32 of the first `max_length` tokens, with the prompt of documents or of queries."""
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InputError("texts are a list of strings; put a single text into a list")
+        return query_vectors(self.scorer, texts) if as_queries else passage_vectors(self.scorer, texts, Windows(1))[0]
+
+    def search(
+        self, queries: Mapping[str, str], docs: Mapping[str, str] | Documents, k: int = 10, passages: int = PASSAGES
+    ) -> dict[str, dict[str, float]]:
+        """{qid: {docid: cosine}} of the `k` nearest documents, best first; a document counts by the best of its first `passages`.
+
+        Embeds all documents: for many searches keep the vectors (`encode`), or use `harp first-stage --model=vectors`.
+        """
+        if k < 1:
+            raise InputError(f"k={k}: use 1 or more")
+        named = list(docs.texts() if isinstance(docs, Documents) else docs.items())
+        if not named:
+            raise InputError("no documents to search")
+        blocks = [[text for _, text in named[start : start + BLOCK]] for start in range(0, len(named), BLOCK)]
+        vectors, counts = zip(*(passage_vectors(self.scorer, block, Windows(passages)) for block in blocks))
+        starts = np.cumsum([0, *chain(*counts)])[:-1]
+        asked = self.encode(list(queries.values()), as_queries=True)
+        cosines = np.maximum.reduceat(asked @ np.concatenate(vectors).T, starts, axis=1)
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
+        runs = ordered(
+            (qid, [named[i][0] for i in best], scores[best]) for qid, best, scores in zip(queries, nearest, cosines)
+        )
+        return {qid: {run.docids[i]: float(run.scores[i]) for i in run.order()} for qid, run in runs}

@@ -21,7 +21,7 @@ from harp_jax.ranking.first_stage import candidates, excluded_of, indexed
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
 from harp_jax.ranking.lexical import make
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import CPU_STEP, BiEncoderScorer, PairTexts, Scorer, Windows, best_windows
+from harp_jax.ranking.scorers import CPU_STEP, CrossEncoderScorer, Scorer, Windows, best_windows
 from harp_jax.site.search import ENCODER, CombinedSearch, Scores, Settings, passage_of
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, splitter, stemmer
 
@@ -76,7 +76,9 @@ class RankerSearch:
     def passage(self, part: str, query: str, docid: str, window: int) -> str:
         """The first tokens of a document, as the ranker reads them; empty if it reads the whole document."""
         ranker = self.scorer
-        return passage_of(ranker, query, self.docs[docid], Windows(1), 0) if isinstance(ranker, PairTexts) else ""
+        return (
+            passage_of(ranker, query, self.docs[docid], Windows(1), 0) if isinstance(ranker, CrossEncoderScorer) else ""
+        )
 
 
 def scores_of(scorer: Scorer, query: str, texts: Sequence[str]) -> np.ndarray:
@@ -140,7 +142,7 @@ class SearchSession:
             path, backend = os.path.join(self.sources.site, folder), self.sources.backend
             return load_scorer(path, max_length=settings.max_length, backend=backend), name
         encoder = os.path.join(self.sources.site, ENCODER)
-        return (BiEncoderScorer.load(encoder), settings.encoder) if settings.encoder else (None, "")
+        return (load_scorer(encoder, cosine=True), settings.encoder) if settings.encoder else (None, "")
 
     def rerank(self, query: str, texts: Sequence[str]) -> np.ndarray:
         """The model's scores [texts] float32. Raises InputError if they are not finite."""

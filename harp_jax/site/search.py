@@ -26,7 +26,7 @@ from harp_jax.ranking.first_stage import indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
 from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import PairTexts, Scorer, Windows, best_windows
+from harp_jax.ranking.scorers import CrossEncoderScorer, Scorer, Windows, best_windows
 from harp_jax.ranking.vectors import PassageVectors
 from harp_jax.site.options import FIELDS
 from harp_jax.text.languages import ENGLISH
@@ -194,7 +194,7 @@ class CombinedSearch:
         text = self.docs[docid]
         if part != VECTORS:
             ranker, windows = self.scorers[part]
-            assert isinstance(ranker, PairTexts)
+            assert isinstance(ranker, CrossEncoderScorer)
             return passage_of(ranker, query, text, windows, window)
         assert self.vectors is not None
         encoder, windows = self.vectors.encoder, self.vectors.windows
@@ -204,7 +204,7 @@ class CombinedSearch:
         )
 
 
-def passage_of(ranker: PairTexts, query: str, text: str, windows: Windows, window: int) -> str:
+def passage_of(ranker: CrossEncoderScorer, query: str, text: str, windows: Windows, window: int) -> str:
     """The text of one window, as the ranker reads it with this query; empty if it reads the whole document."""
     room = ranker.room(ranker.encode_queries([query])[0])
     return _window(ranker.tokenizer, text, 0, room, windows.reach(ranker.max_length), windows, window)

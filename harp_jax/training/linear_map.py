@@ -27,8 +27,8 @@ from harp_jax.input.records import SPLITS, TEXT_TASK, job_tokenizer, read_manife
 from harp_jax.input.tfrecords import RecordReader
 from harp_jax.model.products import fastest_dtype
 from harp_jax.objectives.contrastive import LOWEST, comparable
-from harp_jax.ranking.retriever import Retriever
 from harp_jax.ranking.scorers import load_sentence_encoder
+from harp_jax.ranking.vectors import Retriever
 
 HELD_OUT = 20  # one in so many pairs is not trained on, at least one
 MAX_TOKENS = 1 << 15  # of a text, before the encoder's own maximum
@@ -96,7 +96,7 @@ def adapt(options: MapOptions, output: str) -> Adapted:
 def train_map(options: MapOptions, output: str) -> Adapted:
     """`adapt`, each time that it is called."""
     check_replaceable(output)
-    shape, params, tokenizer, made = load_sentence_encoder(options.encoder, None)
+    shape, params, tokenizer, made = load_sentence_encoder(options.encoder)
     if not made.recorded:
         wrong = "does not record how it pools hidden states (1_Pooling); use a sentence encoder"
         raise InputError(f"{options.encoder} {wrong}")

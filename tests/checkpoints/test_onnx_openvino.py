@@ -12,7 +12,7 @@ from harp_jax.checkpoints.onnx_openvino import FILES, model_files, write_onnx, w
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_qrels, read_queries
 from harp_jax.model.cross_encoder import init_params
-from harp_jax.ranking.runtimes import RuntimeScorer, onnx_runtime, openvino_runtime
+from harp_jax.ranking.runtimes import onnx_runtime, openvino_runtime
 from harp_jax.ranking.scorers import CrossEncoderScorer
 from harp_jax.text.tokenizer import NO_MARKS, load_tokenizer
 from tests.support.commands import python
@@ -46,7 +46,7 @@ def test_drift_of_scores_is_bounded(tmp_path, name):
     for int8 in (False, True):
         path = str(tmp_path / FILES[name, int8])
         runtime = onnx_runtime(path) if name == "onnx" else openvino_runtime(path, "float32")
-        found = RuntimeScorer(runtime, config, tokenizer).score(pairs)
+        found = CrossEncoderScorer(config, params, tokenizer, runtime=runtime).score(pairs)
         assert np.sqrt(np.mean((found - expected) ** 2)) / expected.std() <= (DRIFT_OF_INT8 if int8 else DRIFT)
         sizes.append(sum((tmp_path / file).stat().st_size for file in model_files(name, int8)))
     assert sizes[1] < 0.7 * sizes[0]  # most weights are 8-bit

@@ -133,7 +133,8 @@ def test_queries_whose_levels_are_all_negative_count_as_zero():
     for _ in range(30):
         levels = {f"q{i}": rng.choice(([-2], [-1, -2], [-2, 0], [-2, 0, 1, 2])) for i in range(20)}
         qrels = {q: {f"d{j}": rng.choice(some) for j in range(rng.randint(1, 100))} for q, some in levels.items()}
-        run = {q: {f"d{j}": rng.random() for j in rng.sample(range(200), rng.randint(1, 100))} for q in qrels}
+        found = {q: [f"d{j}" for j in rng.sample(range(200), rng.randint(1, 100))] for q in qrels}
+        run = {q: Ranking.of(docids, [rng.random() for _ in docids]) for q, docids in found.items()}
         table = evaluate(qrels, {"a": run}, "RR@10 nDCG@10 AP P@5 R@100 Rprec Bpref infAP")
         without = [q for q in qrels if max(qrels[q].values()) <= 0]
         assert all(values[q] == 0 for values in table.per_query["a"].values() for q in without)
@@ -159,7 +160,7 @@ ONE = {"1": {"a": 1}}
 )
 def test_what_cannot_be_computed_is_refused(qrels, measures, options, said):
     with pytest.raises(InputError, match=said):
-        evaluate(qrels, {"x": {"1": {"a": 1.0}}}, measures, **options)
+        evaluate(qrels, {"x": {"1": Ranking.of(["a"], [1.0])}}, measures, **options)
 
 
 def at_random(name: str) -> dict[str, Ranking]:

@@ -8,8 +8,7 @@ from html import unescape
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.evaluation.from_files import Evaluation, report_files
-from harp_jax.evaluation.report import Page
+from harp_jax.evaluation.report import Evaluation, Page, report_files
 
 QUERIES = 20
 HOSTILE = "</style><script>alert(1)</script> & <b>|`*_#"

@@ -13,9 +13,9 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.made import forget
 from harp_jax.checkpoints.huggingface import save_hf
 from harp_jax.corpus.trec import read_run, write_run
-from harp_jax.evaluation.from_files import truncated_remark
+from harp_jax.evaluation.report import truncated_remark
 from harp_jax.ranking import rerank as ranking_rerank
-from harp_jax.ranking.rerank import Part
+from harp_jax.ranking.rerank import Part, load_scorer
 from harp_jax.ranking.scorers import POOLED, CrossEncoderScorer, Windows, embed_rows, score_rows
 from tests.support.commands import command
 from tests.support.tiny_bert import CONFIG, WORDS, random_params, small_tokenizer
@@ -57,7 +57,7 @@ def reranked(files, model, *flags, **more) -> str:
 
 def test_the_report_says_of_how_many_candidates_only_the_beginning_was_read(files, model, capsys):
     reranked(files, model, windows=2, max_length=16)
-    scorer, expected = CrossEncoderScorer.load(model, max_length=16), 0
+    scorer, expected = load_scorer(model, max_length=16), 0
     for qid, docids in CANDIDATES.items():
         room = scorer.room(*scorer.encode_queries([QUERIES[qid]]))
         texts = scorer.encode_documents([DOCS[docid] for docid in docids], 10**6)

@@ -83,12 +83,12 @@ def test_a_signal_after_another_thread_freed_the_model_is_handled(tmp_path):
 def test_vectors_are_those_of_jax(tmp_path, backend):
     pytest.importorskip(runtimes.PACKAGES[backend])
     save_hf(str(tmp_path / "m"), CONFIG, {"encoder": PARAMS["encoder"]}, small_tokenizer(), "")
-    config, params, tokenizer, _ = load_sentence_encoder(str(tmp_path / "m"), None)
+    config, params, tokenizer, _ = load_sentence_encoder(str(tmp_path / "m"))
     runtime = runtimes.load_runtime(backend, "float32", str(tmp_path / "m"), config, params, tokenizer)
     texts = [np.asarray(tokenizer.encode(text), np.int32) for pair in PAIRS for text in pair]
     for made in (Embedding(), Embedding("cls", ("Tanh",), DENSE, ("query : ", ""))):
         ours = BiEncoderScorer(config, params, tokenizer, 30, None, made)
-        there = runtimes.RuntimeEncoder(runtime, config, tokenizer, 30, None, made)
+        there = BiEncoderScorer(config, params, tokenizer, 30, None, made, runtime)
         queries = [*map(ours.as_query, texts)]
         assert (ours.vectors(queries) * there.vectors(queries)).sum(1).min() > 0.99999
         assert there.vectors([]).shape == (0, there.size)

@@ -16,7 +16,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_run
 from harp_jax.model.encoders.bert import BertShape
 from harp_jax.ranking import vectors
-from harp_jax.ranking.rerank import predict
+from harp_jax.ranking.rerank import load_scorer, predict
 from harp_jax.ranking.scorers import BiEncoderScorer
 from harp_jax.ranking.vectors import Embedded, PassageVectors, add_texts, read_texts, text_hashes
 from harp_jax.text.tokenizer import load_tokenizer
@@ -194,7 +194,7 @@ def test_layers_prompts_and_length_are_those_of_sentence_transformers(
     asked, read = theirs.encode_query([*QUERIES.values()]), theirs.encode([*DOCS.values()], prompt_name=document)
     if pooling == "cls":
         (tmp_path / "st" / "1_Pooling" / "config.json").write_text(CLS)
-    scorer = BiEncoderScorer.load(str(tmp_path / "st"))
+    scorer = load_scorer(str(tmp_path / "st"), cosine=True)
     assert capsys.readouterr().err.count("note: ") == 1 and scorer.max_length == length
     pairs = [(q, d) for q in QUERIES.values() for d in DOCS.values()]
     np.testing.assert_allclose(predict(scorer, pairs), (asked @ read.T).ravel(), atol=2e-6)
@@ -227,6 +227,6 @@ def test_other_and_damaged_modules_are_refused(encoder, tmp_path):
     ]:
         (folder / name).write_text(content or (folder / name).read_text())
         with pytest.raises(InputError, match=message):
-            BiEncoderScorer.load(str(folder))
+            load_scorer(str(folder), cosine=True)
     with pytest.raises(InputError, match="max_length=2: the model reads 3 to 24 tokens"):
-        BiEncoderScorer.load(encoder, max_length=2)
+        load_scorer(encoder, max_length=2, cosine=True)

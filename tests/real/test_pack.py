@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from harp_jax.base.randomness import hash64
-from harp_jax.corpus.trec import read_qrels, read_queries
+from harp_jax.corpus.trec import Ranking, read_qrels, read_queries
 from harp_jax.evaluation.evaluate import evaluate
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.ranking.vectors import add_texts
@@ -70,7 +70,7 @@ def asked(site, judged):
 
 
 def mean(qrels, rankings) -> float:
-    run = {qid: dict(ranking) for qid, ranking in rankings.items()}
+    run = {qid: Ranking.of([*one], one.values()) for qid, one in zip(rankings, map(dict, rankings.values()))}
     return evaluate(qrels, {"": run}, "RR@10").mean[""]["RR@10"]
 
 

@@ -19,7 +19,7 @@ from harp_jax.input.ranking_groups import CLICKS
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.objectives.losses import forward
 from harp_jax.objectives.masking import POSITIONS, TARGETS, WEIGHTS
-from harp_jax.ranking.scorers import CrossEncoderScorer
+from harp_jax.ranking.rerank import load_scorer
 from harp_jax.text.tokenizer import Tokenizer, load_tokenizer
 from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
@@ -172,7 +172,7 @@ def test_fine_tuning_starts_from_it_with_the_same_marks(clicked, trained, tmp_pa
     kept, drawn = (each.start(each.encoder, jax.random.key(0))["score"]["kernel"] for each in (stage, fresh))
     assert (kept == old).all() and (drawn != old).any()
     export_model(str(trained), str(tmp_path / "model"))
-    assert CrossEncoderScorer.load(str(tmp_path / "model")).marks.ids == marks
+    assert load_scorer(str(tmp_path / "model")).marks.ids == marks
 
 
 def test_the_probe_writes_what_the_head_predicts_at_masks_beside_the_document(clicked, trained, tmp_path):

@@ -86,7 +86,7 @@ def rerank_files(
 
 
 class NeuralScorer:
-    """Scores (query words, document words), a `JaxScorer`. `max_length` is in document words, at most the model's; a batch has
+    """Scores (query words, document words), a `Scorer`. `max_length` is in document words, at most the model's; a batch has
     `batch_tokens` words."""
 
     remedy = "train with a larger --config.model.query_length"
