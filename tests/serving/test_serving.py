@@ -13,6 +13,9 @@ import urllib.request
 import numpy as np
 import pytest
 
+pytest.importorskip("starlette")
+pytest.importorskip("httpx2")
+
 from harp_jax.api import Reranker
 from harp_jax.corpus.labels import LabelFile
 from harp_jax.ranking.lexical import Bm25, search
@@ -20,9 +23,6 @@ from harp_jax.serving.server import HOST, LARGEST_BODY, MOST_DOCUMENTS, MOST_RES
 from harp_jax.serving.session import NOTHING, SearchSession, Sources
 from harp_jax.site.search import CombinedSearch
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
-
-pytest.importorskip("starlette")
-pytest.importorskip("httpx2")
 
 
 @pytest.fixture(scope="module")
