@@ -132,15 +132,14 @@ def search(a: argparse.Namespace) -> None:
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
     results = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
+    for scores in results.values():
+        scores.parts[RECOMMENDED] = scores.total(settings.weights)
     os.makedirs(a.output, exist_ok=True)
     runs = {}
     for part in (*combined.names, RECOMMENDED):
         name = re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
         path = os.path.join(a.output, f"{name}.trec")
-        scores = {
-            q: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for q, one in results.items()
-        }
-        write_run(path, ((qid, results[qid].docids, each) for qid, each in scores.items()), tag=name)
+        write_run(path, ((qid, scores.docids, scores.parts[part]) for qid, scores in results.items()), tag=name)
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:

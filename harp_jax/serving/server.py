@@ -89,13 +89,13 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
     async def health(_: Request) -> Response:
         return answer({"status": "ok", **summary})
 
-    async def search(request: Request) -> Response:
+    def search(request: Request) -> Response:  # not async: Starlette runs it in a thread
         query = tidy(text_of(request.query_params.get("q", ""), "q", LONGEST_QUERY))
         k = request.query_params.get("k", "10")
         if not k.isascii() or not k.isdecimal() or len(k) > 3 or not 1 <= int(k) <= MOST_RESULTS:
             raise HTTPException(422, f"`k` must be a whole number of 1 to {MOST_RESULTS}")
         explain = request.query_params.get("explain", "") not in ("", "0", "false")
-        results = await run_in_threadpool(session.search, query, int(k), explain)
+        results = session.search(query, int(k), explain)
         return answer(results if labels is None else {**results, "levels": labels.of(query)})
 
     async def rerank(request: Request) -> Response:
@@ -220,11 +220,9 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
 
 
 def serve(sources: Sources, host: str = HOST, port: int = 0, page: bool = False, workers: int = 1) -> None:
-    """Serves until this process is interrupted. `port`: 0 for any free one; `page`: with the page of `harp look`.
-
-    Each of several `workers` is a process that loads the index; the vectors are one memory-mapped file. Raises InputError for a
-    port that is taken, and a worker that was killed.
-    """
+    """Serves until this process is interrupted. `port`: 0 for any free one; `page`: with the page of `harp look`. Each of several
+    `workers` is a process that loads the index; the vectors are one memory-mapped file. Raises InputError for a port that is taken,
+    and a worker that was killed."""
     listening = listen(host, port)
     if workers == 1:
         load_and_run(sources, host, listening, page)

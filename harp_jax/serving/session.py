@@ -39,11 +39,9 @@ Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
 @dataclass(frozen=True)
 class Sources:
-    """What is searched: `site`, an output of `harp site`, or documents and a ranker (`docs`, `model`, `language`).
-
-    `queries`: to suggest instead of the site's test queries; `labels`: the file of labels (labels.tsv, in the site); `backend`
-    computes a ranker's scores.
-    """
+    """What is searched: `site`, an output of `harp site`, or documents and a ranker (`docs`, `model`, `language`). `queries`: to
+    suggest instead of the site's test queries; `labels`: the file of labels (labels.tsv, in the site); `backend` computes a
+    ranker's scores."""
 
     site: str = ""
     model: str = ""
@@ -68,10 +66,8 @@ class RankerSearch(CombinedSearch):
 
 
 class SearchSession:
-    """Everything loaded to answer queries, for any number of threads; models score one query at a time.
-
-    Scores when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
-    """
+    """Everything loaded to answer queries, for any number of threads; models score one query at a time. Scores when created, so
+    that the first query does not wait for compilation. Raises InputError if something cannot be read."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources, self.lock, site = sources, threading.Lock(), sources.site
@@ -162,7 +158,7 @@ class SearchSession:
         """Candidate number `i` of a query whose stems are `words`, without the score of the sum."""
         docid = scores.docids[i]
         text, field = self.docs[docid], {name: docs[docid] for name, docs in self.fields.items()}
-        title = field.get("title", "")
+        title = field["title"]
         body = text[len(title) :] if title and text.startswith(title) else text
         read = [*scores.windows] if explain else [self.reader] * bool(self.reader)
         windows = {part: self.combined.passage(part, query, docid, int(scores.windows[part][i])) for part in read}

@@ -72,10 +72,8 @@ class SiteResult:
 
 
 def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
-    """Makes or updates the folder `output`, and returns the verdict. `force`: makes everything again.
-
-    Raises InputError for bad input, and for other options than those that made the folder.
-    """
+    """Makes or updates the folder `output`, and returns the verdict. `force`: makes everything again. Raises InputError for bad
+    input, and for other options than those that made the folder."""
     check(options, output)
     path = partial(os.path.join, output)
     with contextlib.closing(Steps(output)) as steps:
@@ -196,9 +194,7 @@ def opening(options: SiteOptions) -> str:
 
 def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, str, bool]:
     """The encoder ("" for none), advice about it, and whether its vectors are trusted: they are used unless they rank worse.
-
-    Trusted is a sentence encoder that knows the language. Of others the vectors are used only if they rank better in the test.
-    """
+    Trusted is a sentence encoder that knows the language. Of others the vectors are used only if they rank better in the test."""
     named = options.encoder or (options.training.start if options.training else "")
     if named == NO_ENCODER:
         return "", "", False
@@ -246,10 +242,8 @@ def known_words(encoder: str, language: str) -> float:
 
 @once
 def copy_encoder(encoder: InputPath, output: str) -> None:
-    """Copies an encoder, without parameters in other formats, with checksums.
-
-    config.json and the tokenizer are written as transformers reads them: servers then need not import it, nor torch.
-    """
+    """Copies an encoder, without parameters in other formats, with checksums. config.json and the tokenizer are written as
+    transformers reads them: servers then need not import it, nor torch."""
     ignored = shutil.ignore_patterns(
         "*.bin", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.pt", "onnx", "openvino", ".*", SUMS
     )

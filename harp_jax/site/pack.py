@@ -36,14 +36,22 @@ from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.ranking.lexical import MODELS
 from harp_jax.ranking.vectors import VECTORS_FILE, read_texts, text_hashes
 from harp_jax.site import packed_search
-from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, VECTORS_FOLDER, CombinedSearch, Settings, documents
+from harp_jax.site.search import (
+    ANCHOR_TEXTS,
+    DOCS,
+    ENCODER,
+    LEXICAL,
+    VECTORS_FOLDER,
+    CombinedSearch,
+    Settings,
+    documents,
+)
 from harp_jax.text.languages import ENGLISH, lexical_stopwords, primary, stemmer, word_patterns
 
 UNLINKED = "unlinkeddocument"  # the anchor text of a document without links
 MOST = 1000  # links of a document that are repeated; of more, each anchor text's share is kept
 DIGITS = 5  # of numbers in JSON; vectors are stored as float16
 COLUMNS = {BM25: ["text"], ANCHORS: ["text", "anchor_text"]}
-IMPACTS = {BM25: "bm25", ANCHORS: "bm25f"}  # part → column of its impacts
 NEIGHBOURS = 500  # searched by an approximate index
 FETCHED = 200  # documents of each search that LanceDB's script scores
 TIES = 0.1  # share of the worse field; BM25F is between 0 and 1, nearest here on two manuals
@@ -69,18 +77,13 @@ class Packed:
 
 
 def pack(folder: str, engine: str, output: str) -> Packed:
-    """Writes what `engine`, one of ENGINES, loads into the folder `output`.
-
-    Raises InputError for an unfinished site, for one that only a ranker searches, and if a package is missing.
-    """
+    """Writes what `engine`, one of ENGINES, loads into the folder `output`. Raises InputError for an unfinished site, for one that
+    only a ranker searches, and if a package is missing."""
     settings, docs = Settings.load(folder), documents(folder)
     weights = {part: weight for part, weight in settings.weights.items() if part not in settings.models}
     left_out = tuple(part for part in settings.weights if part not in weights)
     if not weights:
         raise InputError(f"{folder} ranks by {', '.join(left_out)} alone, which no engine computes")
-    if engine == "lancedb":
-        with needs("--for=lancedb", "lancedb", "lancedb"):
-            import lancedb  # noqa: F401
 
     # The vectors of each document.
     keys, counts, stored = text_hashes(docs).tolist(), dict[int, int](), np.zeros((0, 0), np.float16)
@@ -95,15 +98,14 @@ def pack(folder: str, engine: str, output: str) -> Packed:
 
     scored = impacts(folder) if engine in ("jsonl", "lancedb") else itertools.repeat(dict[str, list]())
     with output_folder(output) as new:
-        if settings.encoder:
-            shutil.copytree(os.path.join(folder, ENCODER), os.path.join(new, ENCODER))
-        if engine not in ("jsonl", "typesense"):
-            shutil.copyfile(packed_search.__file__, os.path.join(new, "search.py"))
-        query = {"weights": weights, "depth": settings.depth}
-        rows = records(folder, vectors, scored)
+        rows, query = records(folder, vectors, scored), {"weights": weights, "depth": settings.depth}
         for name, content in ENGINES[engine](rows, stored.shape[1], settings, query, new).items():
             text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False)
             Path(new, name).write_text(text, encoding="utf-8")
+        if engine not in ("jsonl", "typesense"):
+            shutil.copyfile(packed_search.__file__, os.path.join(new, "search.py"))
+        if settings.encoder:
+            shutil.copytree(os.path.join(folder, ENCODER), os.path.join(new, ENCODER))
     return Packed(len(keys), sum(counts[key] for key in keys if counts), left_out)
 
 
@@ -111,9 +113,7 @@ def records(
     folder: str, vectors: Iterable[np.ndarray], scored: Iterable[Mapping[str, list]]
 ) -> Iterator[dict[str, Any]]:
     """The documents of a site; "anchor_text" has all anchor texts as one text, for BM25; then what is `scored` (see `impacts`).
-
-    "vectors": those of its passages [passages, size] float16, no rows without an encoder.
-    """
+    "vectors": those of its passages [passages, size] float16, no rows without an encoder."""
     anchors = read_anchors(os.path.join(folder, ANCHOR_TEXTS))
     titles, bodies = (Documents.open(os.path.join(folder, DOCS), (field,)) for field in ("title", "body"))
     rows = zip(titles.texts(), bodies.texts(), scored, vectors)
@@ -135,14 +135,12 @@ def records(
 
 
 def impacts(site: str) -> Iterator[dict[str, list]]:
-    """The terms of each document, and what each adds to the score of a query that has it: {"terms", "bm25", "bm25f"}.
-
-    Terms are stems. The score of a query is the sum over its terms, with repetitions.
-    """
+    """The terms of each document, and what each adds to the score of a query that has it: {"terms", "bm25", "bm25f"}. Terms are
+    stems. The score of a query is the sum over its terms, with repetitions."""
     search = CombinedSearch(site, [BM25])
     terms, rows = list[str](), list[np.ndarray]()
     for term, number in progress(search.collection.vocabulary.items(), unit="terms", desc="impacts"):
-        scores = [search.lexical[part].scores([number])[0] for part in IMPACTS]
+        scores = [search.lexical[part].scores([number])[0] for part in LEXICAL]
         documents = np.flatnonzero(np.maximum(*scores)) if term else np.zeros(0, np.int64)
         rows.append(
             np.stack([documents, np.full(len(documents), len(terms)), *(each[documents] for each in scores)], 1)
@@ -152,7 +150,7 @@ def impacts(site: str) -> Iterator[dict[str, list]]:
     table = table[np.argsort(table[:, 0], kind="stable")]
     for each in np.split(table, np.searchsorted(table[:, 0], np.arange(1, len(search.ids)))):
         columns = np.round(each[:, 2:], DIGITS).T.tolist()
-        yield {"terms": [terms[int(number)] for number in each[:, 1]], **dict(zip(IMPACTS.values(), columns))}
+        yield {"terms": [terms[int(number)] for number in each[:, 1]], **dict(zip(LEXICAL.values(), columns))}
 
 
 def _lucene(engine: str, rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
@@ -266,19 +264,20 @@ def _typesense(rows: Rows, size: int, settings: Settings, query: Files, folder: 
 
 def _jsonl(rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
     _write_lines(folder, ".jsonl", (_json(row | {"vectors": rounded(row["vectors"])}) + "\n" for row in rows))
-    words = {"impacts": IMPACTS, "words": query_words(settings.language)}
+    words = {"impacts": LEXICAL, "words": query_words(settings.language)}
     return {"query.json": query | words, "README.txt": JSONL_README}
 
 
 def _lancedb(rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
     """A table with the vectors of all passages in one column, and full text indices of texts and anchor texts."""
-    import lancedb
+    with needs("--for=lancedb", "lancedb", "lancedb"):
+        import lancedb
+        from lancedb.index import FTS
     import pyarrow as pa
-    from lancedb.index import FTS
 
     columns: dict[str, Any] = {name: pa.string() for name in ("id", "title", "text", "anchor_text")}
     columns |= {"in_links": pa.int64(), "terms": pa.list_(pa.string())}
-    columns |= {name: pa.list_(pa.float32()) for name in IMPACTS.values()}
+    columns |= {name: pa.list_(pa.float32()) for name in LEXICAL.values()}
     columns |= {"vectors": pa.list_(pa.list_(pa.float16(), size))} if size else {}
     schema = pa.schema(columns)
 
@@ -295,7 +294,7 @@ def _lancedb(rows: Rows, size: int, settings: Settings, query: Files, folder: st
             base_tokenizer="ngram" if unspaced else "simple", ngram_min_length=2, ngram_max_length=2, ascii_folding=False,
             language=SNOWBALL.get(code, "English"), stem=code in SNOWBALL, custom_stop_words=lexical_stopwords(settings.language),
         ))  # fmt: skip
-    query |= {"columns": COLUMNS[ANCHORS], "fetched": FETCHED, "impacts": IMPACTS}
+    query |= {"columns": COLUMNS[ANCHORS], "fetched": FETCHED, "impacts": LEXICAL}
     return {"query.json": query | {"words": query_words(settings.language)}, "README.txt": LANCE_README}
 
 

@@ -40,10 +40,8 @@ FEW_PAIRS = 10_000
 
 
 def add_ranker(source: Source, training: Training, test: SearchTest) -> str:
-    """Trains a ranker, fine-tunes it on labels if they are tested, ranks the test's candidates and exports it.
-
-    Returns what it lacks, or "". A ranker of earlier pages with the same options is kept.
-    """
+    """Trains a ranker, fine-tunes it on labels if they are tested, ranks the test's candidates and exports it. Returns what it
+    lacks, or "". A ranker of earlier pages with the same options is kept."""
     encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
     exports = {part: os.path.join(test.output, name) for part, name in FOLDERS.items()}
     workdirs = {RANKER: os.path.join(test.training, "ranker")}
@@ -61,10 +59,8 @@ def add_ranker(source: Source, training: Training, test: SearchTest) -> str:
 
 
 def train_ranker(source: Source, training: Training, encoder: str, test: SearchTest) -> str:
-    """Trains training/ranker from the links of pages and, if vectors are trusted, from the encoder's scores of the pairs.
-
-    Returns "", or why there are too few pairs.
-    """
+    """Trains training/ranker from the links of pages and, if vectors are trusted, from the encoder's scores of the pairs. Returns
+    "", or why there are too few pairs."""
     steps, path = test.steps, partial(os.path.join, test.training)
     # The encoder to start from: given, shortened, or from scratch with a vocabulary of the site.
     job, start = source.config(), training.start or encoder
@@ -124,10 +120,8 @@ def measure_rate(config: ConfigDict, output: str) -> float:
 
 
 def steps_within(minutes: float, seconds_per_step: float, pairs: int, batch_pairs: int) -> int:
-    """Steps that take `minutes`, at most MAX_EPOCHS over the training pairs.
-
-    Raises InputError for a time that is too short for MIN_STEPS.
-    """
+    """Steps that take `minutes`, at most MAX_EPOCHS over the training pairs. Raises InputError for a time that is too short for
+    MIN_STEPS."""
     steps = int(min(60 * minutes / seconds_per_step, math.ceil(MAX_EPOCHS * pairs / batch_pairs)))
     if steps < MIN_STEPS:
         raise InputError(

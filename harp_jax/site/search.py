@@ -33,18 +33,17 @@ from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN
 NAME = "search.json"
 DOCS, ANCHOR_TEXTS = os.path.join("pages", "docs.jsonl"), os.path.join("pages", "anchors.tsv")
 VECTORS_FOLDER, ENCODER = "vectors", "encoder"
+LEXICAL = {BM25: "bm25", ANCHORS: "bm25f"}  # part → model
 RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
 FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a site is searched. `weights`: part → weight in the sum; `models`: part → folder of its ranker.
-
-    `parameters`: of bm25 and bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", ""
-    for none. The encoder and a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens.
-    `tuned`: by what `harp tune` has chosen the weights, or "".
-    """
+    """How a site is searched. `weights`: part → weight in the sum; `models`: part → folder of its ranker. `parameters`: of bm25 and
+    bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", "" for none. The encoder and
+    a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens. `tuned`: by what `harp tune` has
+    chosen the weights, or ""."""
 
     parameters: dict[str, dict[str, float]]
     weights: dict[str, float]
@@ -73,7 +72,7 @@ class Settings:
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
         settings = read_json_as(cls, path, "let `harp site` write it again")
         wrong = ""
-        if absent := {"bm25", "bm25f"} - settings.parameters.keys():
+        if absent := {*LEXICAL.values()} - settings.parameters.keys():
             wrong = f"no parameters of {min(absent)}"
         if unknown := settings.weights.keys() - set(settings.everything):
             wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
@@ -91,10 +90,8 @@ def documents(folder: str) -> Documents:
 
 
 class Scores(NamedTuple):
-    """The candidates of a query, and the scores of each part [candidates] float64.
-
-    `windows`: for vectors and each ranker, the index [candidates] int64 of its best window.
-    """
+    """The candidates of a query, and the scores of each part [candidates] float64. `windows`: for vectors and each ranker, the
+    index [candidates] int64 of its best window."""
 
     docids: list[str]
     parts: dict[str, np.ndarray]
@@ -110,9 +107,7 @@ class Scores(NamedTuple):
 
 class CombinedSearch:
     """Loads a folder of `harp site`. `only`: the parts to load (default: those with a weight); `settings` instead of the folder's.
-
-    BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test.
-    """
+    BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test."""
 
     def __init__(
         self, folder: str, only: Sequence[str] = (), backend: str = "jax", settings: Settings | None = None
@@ -123,15 +118,12 @@ class CombinedSearch:
         texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
         self.collection = indexed(texts, "bm25f", s.language, self.anchors)  # BM25 reads only its texts
         self.ids = self.collection.docids
-        self.lexical = {
-            part: make(model, self.collection, s.parameters[model])
-            for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f"))
-        }
+        self.lexical = {part: make(model, self.collection, s.parameters[model]) for part, model in LEXICAL.items()}
         self.vectors: PassageVectors | None = None
         self.models: dict[str, tuple[Scorer, Windows | None]] = {}  # vectors, then rankers
         if VECTORS in self.names:
-            paths = (os.path.join(folder, name) for name in (VECTORS_FOLDER, ENCODER))
-            self.vectors = PassageVectors(*paths, s.windows, text_hashes(self.docs))
+            vectors, encoder = (os.path.join(folder, name) for name in (VECTORS_FOLDER, ENCODER))
+            self.vectors = PassageVectors(vectors, encoder, s.windows, text_hashes(self.docs))
             self.models[VECTORS] = self.vectors.encoder, self.vectors.windows
         for part, model in s.models.items():
             if part in self.names:

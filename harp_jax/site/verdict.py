@@ -59,9 +59,7 @@ class Row:
 @dataclass(frozen=True)
 class Verdict:
     """What to use: `weights` (part → weight), and what that gains over the `first` part: `rows` has every system, the sum last.
-
-    `test`: ANCHOR_TEST or LABEL_TEST; `untested`: why nothing was tested, or ""; `next`: what to do next.
-    """
+    `test`: ANCHOR_TEST or LABEL_TEST; `untested`: why nothing was tested, or ""; `next`: what to do next."""
 
     weights: dict[str, float]
     first: str
@@ -132,10 +130,8 @@ def decide(
     measured: Collection[str] = (),
 ) -> tuple[dict[str, float], Run]:
     """Part → weight, from runs of the same candidates, and the run by halves; `folds` (qid → fold) divides the queries for it.
-
     `parts`: two or more, the first stage first. `instead`: the part that contains the first one and is tried in its place.
-    `trusted`: the part that counts twice. `measured`: parts that are not used.
-    """
+    `trusted`: the part that counts twice. `measured`: parts that are not used."""
     first, *others = parts
     pool = pooled([*parts.values()], "minmax")
     fitting = Fitting(pool, qrels, MEASURE)
@@ -179,9 +175,7 @@ def score_parts(
     folder: Speed[str], settings: Settings, queries: InputPath, exclude: InputPath, output: str
 ) -> tuple[str, ...]:
     """Writes the scores of each part but the rankers as runs of the same candidates, and the candidates; returns the parts.
-
-    `exclude`: qid<TAB>docid lines, such as the pages that the queries were taken from.
-    """
+    `exclude`: qid<TAB>docid lines, such as the pages that the queries were taken from."""
     search = CombinedSearch(folder, settings.everything, settings=settings)
     barred, texts = excluded_of(exclude), read_queries(queries)
     bar = progress(texts.items(), unit="queries", desc="search")
@@ -207,11 +201,9 @@ def judge(
     curves: Speed[Mapping[str, str]],
     output: str,
 ) -> Verdict:
-    """The verdict on the runs of `parts`. Writes the report `output`, and beside it the values per query as .tsv.
-
-    The report and the verdict have the same comparisons. `test`: what it is called in the verdict; `trusted`, `measured`: see
-    `decide`; `curves`: training workdirs by name.
-    """
+    """The verdict on the runs of `parts`. Writes the report `output`, and beside it the values per query as .tsv. The report and
+    the verdict have the same comparisons. `test`: what it is called in the verdict; `trusted`, `measured`: see `decide`; `curves`:
+    training workdirs by name."""
     judged, texts = read_qrels(qrels), read_queries(queries)
     runs = {part: read_run(path) for part, path in parts.items()}
     folds = {qid: str(fold) for qid, fold in make_folds(connected([*texts], judged), 2).items()}
@@ -266,8 +258,8 @@ class SearchTest:
     def rank(self, title: str, model: str, output: str, **how: Any) -> None:
         """Ranks the candidates by a trained model, unless that is done."""
         if not os.path.exists(output):
-            texts = [self.collection[name] for name in ("docs", "queries", "candidates")]
-            options = Reranking(FIELDS, windows=self.settings.windows, **how)
+            paths, options = self.collection, Reranking(FIELDS, windows=self.settings.windows, **how)
+            texts = (paths["docs"], paths["queries"], paths["candidates"])
             self.steps(title, rerank_files, model, *texts, output, options)
 
     def run(self) -> Verdict:
