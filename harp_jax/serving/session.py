@@ -85,7 +85,7 @@ class SearchSession:
         self.verdict = str(read_json(verdict).get("line", "")) if site and os.path.exists(verdict) else ""
         self.excluded: dict[str, set[str]] = {}
         queries = read_queries(sources.queries) if sources.queries else {}
-        if site and not sources.queries and os.path.exists(own):
+        if site and not sources.queries and os.path.getsize(own):  # a site with few links has none
             queries = read_queries(own)
             for qid, docids in excluded_of(os.path.join(site, "pages", "sources.tsv")).items():
                 self.excluded.setdefault(tidy(queries.get(qid, "")), set()).update(docids)

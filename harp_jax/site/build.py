@@ -164,7 +164,7 @@ def check(options: SiteOptions, output: str) -> None:
     if options.queries and not options.labels:
         raise InputError("--queries has the texts of --labels; name both")
     if options.labels:
-        _, qrels, _ = read_judged(options.labels, options.queries)
+        _, qrels = read_judged(options.labels, options.queries)
         if (groups := len(components(qrels))) < MIN_LABELLED:
             raise InputError(
                 f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
@@ -278,9 +278,7 @@ def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None
 
 def take_labels(options: SiteOptions, output: str) -> None:
     """Writes labels as queries and judgments into test/labels; what was made with other labels is removed."""
-    texts, judged, absent = read_judged(options.labels, options.queries, {*documents(output).ids()})
-    if absent:
-        print(f"note: {absent} judged documents are not in the site", flush=True)
+    texts, judged = read_judged(options.labels, options.queries, {*documents(output).ids()})
     folder = Path(output, "test", LABEL_TEST)
     queries = [f"{qid}\t{' '.join(texts[qid].split())}\n" for qid in judged]
     judgments = [f"{qid} 0 {docid} {level}\n" for qid, levels in judged.items() for docid, level in levels.items()]

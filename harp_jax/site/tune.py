@@ -29,7 +29,7 @@ MIN_GROUPS = 10  # with fewer groups of queries the standard error means little
 @dataclass(frozen=True)
 class TunedWeights:
     """The best `weights` (part → weight) on `queries` judged queries, and the `before` in use. `gain`: out of fold, compared with
-    those in use (mean `baseline` of the measure), and its standard `error`. `absent`: judged documents that the site lacks."""
+    those in use (mean `baseline` of the measure), and its standard `error`."""
 
     weights: dict[str, float]
     before: dict[str, float]
@@ -38,7 +38,6 @@ class TunedWeights:
     baseline: float
     gain: float
     error: float
-    absent: int = 0
 
     @property
     def holds(self) -> bool:
@@ -63,12 +62,12 @@ def tune(
     settings = Settings.load(folder)
     parts = [part for part in settings.everything if part in settings.weights or part not in settings.models]
     search = CombinedSearch(folder, parts)
-    texts, qrels, absent = read_judged(labels, queries, {*search.ids})
+    texts, qrels = read_judged(labels, queries, {*search.ids})
     pool: Pool = {}
     for qid in progress(qrels, unit="queries", desc="search"):
         if (scores := search.scores(texts[qid])).docids:
             pool[qid] = scores.docids, np.array([normalised(scores.parts[part], "minmax") for part in parts])
-    tuned = replace(best_weights(pool, qrels, parts, settings.weights, measure), absent=absent)
+    tuned = best_weights(pool, qrels, parts, settings.weights, measure)
     if tuned.holds and not dry_run:
         by = f"{tuned.measure} on {tuned.queries} queries"
         replace(settings, weights=tuned.weights, tuned=by).save(folder)
@@ -102,10 +101,8 @@ def best_weights(
     )
 
 
-def read_judged(
-    labels: str, queries: str = "", docids: Collection[str] | None = None
-) -> tuple[dict[str, str], Qrels, int]:
-    """(queries, judgments of the site's documents, number of judged documents that it lacks) of queries with a relevant document.
+def read_judged(labels: str, queries: str = "", docids: Collection[str] | None = None) -> tuple[dict[str, str], Qrels]:
+    """(queries, judgments of the site's documents) of queries with a relevant document; prints a note about other documents.
     `labels`: query<TAB>document<TAB>level lines, or judgments by the ids of the file `queries`. `docids`: the site's documents
     (default: those that are judged). A page's judgment counts for its sections, unless they are judged; a section's counts for its
     page if only that is a document. Raises InputError if none is left."""
@@ -129,4 +126,6 @@ def read_judged(
     if not judged:
         wrong = f"no query has a text and a relevant document of the site, whose ids are like {next(iter(docids))}"
         raise InputError(f"{labels}: {wrong}; check it{' and --queries' if queries else ''}")
-    return texts, judged, len(absent)
+    if absent:
+        print(f"note: {len(absent)} judged documents are not in the site", flush=True)
+    return texts, judged
