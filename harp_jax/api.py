@@ -319,8 +319,9 @@ class Reranker:
         fields of `site.options.SiteOptions` and `Training`. If the verdict leaves the ranker out, it is still returned, with a
         warning. Raises InputError if there are too few links.
         """
-        from harp_jax.site.build import RANKER, build
+        from harp_jax.site.build import build
         from harp_jax.site.options import SiteOptions, Training
+        from harp_jax.site.search import RANKER
 
         training = {field.name: options.pop(field.name) for field in fields(Training) if field.name in options}
         training |= {"start": start, "minutes": minutes}

@@ -18,7 +18,6 @@ CHOICES = {"split": ("auto", "pages", "sections"), "vocabulary": ("auto", "wordp
 FROM_ZERO = ("context_words", "layers", "seed")  # numbers that may be 0
 FILES = ("redirects", "labels", "queries")
 ENGINES = ("opensearch", "elasticsearch", "typesense", "jsonl", "lancedb")
-ABSENT = "note: {} judged documents are not in the site"
 
 
 def arguments_parser() -> Parser:
@@ -125,21 +124,18 @@ def search(a: argparse.Namespace) -> None:
     judged, confirm = Qrels(), ""
     if a.qrels:
         confirm = next((str(m) for m in parse_measures(a.measures) if is_tested(m)), "")
-        _, judged, absent = read_judged(a.qrels, a.queries, {*documents(a.site).ids()})
-        if absent:
-            print(ABSENT.format(absent))
+        _, judged = read_judged(a.qrels, a.queries, {*documents(a.site).ids()})
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
     results = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
+    for scores in results.values():
+        scores.parts[RECOMMENDED] = scores.total(settings.weights)
     os.makedirs(a.output, exist_ok=True)
     runs = {}
     for part in (*combined.names, RECOMMENDED):
         name = re.sub("[^a-z0-9]+", "_", part.lower()).strip("_")
         path = os.path.join(a.output, f"{name}.trec")
-        scores = {
-            q: one.total(settings.weights) if part == RECOMMENDED else one.parts[part] for q, one in results.items()
-        }
-        write_run(path, ((qid, results[qid].docids, each) for qid, each in scores.items()), tag=name)
+        write_run(path, ((qid, scores.docids, scores.parts[part]) for qid, scores in results.items()), tag=name)
         runs[part] = read_run(path)
     print(f"{a.output}: {len(queries)} queries by {', '.join(runs)}; recommended: {sum_in_words(settings.weights)}")
     if judged:
@@ -167,8 +163,6 @@ def tune(a: argparse.Namespace) -> None:
     keep_compiled()
     tuned = tune(a.site, a.labels, a.queries, a.measure, a.dry_run)
     print(f"{tuned.words()}. {a.site}/search.json is {'changed' if tuned.holds and not a.dry_run else 'unchanged'}.")
-    if tuned.absent:
-        print(ABSENT.format(tuned.absent))
 
 
 def pack_parser() -> Parser:

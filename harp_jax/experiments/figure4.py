@@ -93,9 +93,10 @@ def curve(
 
     # A point for each line and size, with an interval over queries, draws and seeds.
     measure, fold = str(one_measure(b.measures.split()[0])), bench.tested if test == FOLDED else ()
-    files = Evaluation(one.qrels, {"@".join(line): paths for line, paths in runs.items()}, folds=bench.folds, fold=fold)
+    named = {"@".join(line): paths for line, paths in runs.items()}
+    files = Evaluation(one.qrels, named, folds=bench.folds, fold=fold, measures=measure)
     per_draw = len(b.seeds) if draws > 1 else 1
-    table = evaluate(files.judgments(), files.read_runs(), measure, runs_per_draw=per_draw, intervals=True)
+    table = evaluate(**files.read(), runs_per_draw=per_draw, intervals=True)
     points = {line: (table.mean[row][measure], *table.intervals[row]) for row, line in zip(files.runs, runs)}
     lines = [
         "\t".join([system, size or "-", str(len(runs[system, size])), *(f"{value:.4f}" for value in values)])

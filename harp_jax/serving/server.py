@@ -28,10 +28,9 @@ import signal
 import socket
 import sys
 import threading
-from dataclasses import dataclass
 from importlib import resources
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -43,9 +42,15 @@ from harp_jax.ranking.fuse import sum_in_words
 from harp_jax.ranking.scorers import BiEncoderScorer
 from harp_jax.serving.session import SearchSession, Sources
 
-if TYPE_CHECKING:
+with needs("the server", "starlette", "look"):
     from starlette.applications import Starlette
-    from starlette.requests import Request
+    from starlette.concurrency import run_in_threadpool
+    from starlette.exceptions import HTTPException
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
 
 HOST = "127.0.0.1"
 LOOPBACK = [HOST, "localhost"]
@@ -69,48 +74,31 @@ HEADERS = {
 END = 2  # seconds for open requests when the server shuts down
 
 
-@dataclass
-class RequestError(Exception):
-    """What is wrong with a request: the HTTP status and a sentence."""
-
-    status_code: int
-    detail: str
-
-
-def make_app(session: SearchSession, labels: LabelFile | None = None, host: str = HOST) -> "Starlette":
-    """The application; with `labels`, the page too. Raises InputError if Starlette is not installed."""
-    with needs("the server", "starlette", "look"):
-        from starlette.applications import Starlette
-        from starlette.concurrency import run_in_threadpool
-        from starlette.exceptions import HTTPException
-        from starlette.middleware import Middleware
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
-        from starlette.responses import JSONResponse, Response
-        from starlette.routing import Route
-
+def make_app(session: SearchSession, labels: LabelFile | None = None, host: str = HOST) -> Starlette:
+    """The application; with `labels`, the page too."""
     site, weights = session.sources.site, session.combined.settings.weights
     summary = {"documents": len(session.collection), "model": sum_in_words(weights) if site else session.name}
 
     def answer(content: Any, status: int = 200) -> Response:
         return JSONResponse(content, status, headers=HEADERS)
 
-    async def failed(_: "Request", error: Exception) -> Response:
-        status = getattr(error, "status_code", 500)  # of RequestError and HTTPException
+    async def failed(_: Request, error: Exception) -> Response:
+        status = getattr(error, "status_code", 500)  # of HTTPException
         return answer({"error": getattr(error, "detail", str(error))}, status)
 
-    async def health(_: "Request") -> Response:
+    async def health(_: Request) -> Response:
         return answer({"status": "ok", **summary})
 
-    async def search(request: "Request") -> Response:
+    def search(request: Request) -> Response:  # not async: Starlette runs it in a thread
         query = tidy(text_of(request.query_params.get("q", ""), "q", LONGEST_QUERY))
         k = request.query_params.get("k", "10")
         if not k.isascii() or not k.isdecimal() or len(k) > 3 or not 1 <= int(k) <= MOST_RESULTS:
-            raise RequestError(422, f"`k` must be a whole number of 1 to {MOST_RESULTS}")
+            raise HTTPException(422, f"`k` must be a whole number of 1 to {MOST_RESULTS}")
         explain = request.query_params.get("explain", "") not in ("", "0", "false")
-        results = await run_in_threadpool(session.search, query, int(k), explain)
+        results = session.search(query, int(k), explain)
         return answer(results if labels is None else {**results, "levels": labels.of(query)})
 
-    async def rerank(request: "Request") -> Response:
+    async def rerank(request: Request) -> Response:
         return answer(await run_in_threadpool(reranked, session, await read_object(request)))
 
     routes = [
@@ -120,27 +108,27 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
     ]
     if labels is not None:  # the page
 
-        async def static(request: "Request") -> Response:
+        async def static(request: Request) -> Response:
             name, kind = STATIC[request.url.path]
             text = resources.files("harp_jax.serving").joinpath("static", name).read_text("utf-8")
             return Response(text, media_type=kind, headers=HEADERS)
 
-        async def about(_: "Request") -> Response:
+        async def about(_: Request) -> Response:
             shown = {"sum": "Recommended" if site else "Both", "reader": session.reader}
             proposed = {"verdict": session.verdict, "queries": session.suggested}
             return answer(summary | shown | proposed | counts(labels))
 
-        async def label(request: "Request") -> Response:
+        async def label(request: Request) -> Response:
             origin = request.headers.get("origin")
             if origin is not None and origin != f"http://{request.headers['host']}":
-                raise RequestError(403, "labels are accepted from this page only")
+                raise HTTPException(403, "labels are accepted from this page only")
             body = await read_object(request)
             query, docid = (text_of(body.get(name), name, LONGEST_QUERY) for name in ("query", "docid"))
             level = body.get("level")
             if "level" not in body or (level is not None and (type(level) is not int or level not in LEVELS)):
-                raise RequestError(422, f"`level` must be one of {LEVELS}, or null to remove the label")
+                raise HTTPException(422, f"`level` must be one of {LEVELS}, or null to remove the label")
             if docid not in session.docs:
-                raise RequestError(422, f"no document {docid!r}")
+                raise HTTPException(422, f"no document {docid!r}")
             await run_in_threadpool(labels.set, tidy(query), docid, level)
             return answer({"levels": labels.of(query), **counts(labels)})
 
@@ -152,7 +140,7 @@ def make_app(session: SearchSession, labels: LabelFile | None = None, host: str 
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=LOOPBACK if host in LOOPBACK else ["*"], www_redirect=False)
         ],
-        exception_handlers=dict.fromkeys((RequestError, HTTPException, InputError, OSError), failed),
+        exception_handlers=dict.fromkeys((HTTPException, InputError, OSError), failed),
     )
 
 
@@ -161,59 +149,57 @@ def counts(labels: LabelFile) -> dict[str, Any]:
     return {"labels": len(levels), "labelled": len({query for query, _ in levels}), "file": labels.path}
 
 
-async def read_object(request: "Request") -> dict[str, Any]:
-    """The JSON object in a body. RequestError: 415 for another content type, 413 for a large body, 400 for invalid JSON."""
-    from starlette.requests import ClientDisconnect
-
+async def read_object(request: Request) -> dict[str, Any]:
+    """The JSON object in a body. HTTPException: 415 for another content type, 413 for a large body, 400 for invalid JSON."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise RequestError(415, f"content type {kind or 'none'}: send application/json")
+        raise HTTPException(415, f"content type {kind or 'none'}: send application/json")
     body = b""
     try:
         async for part in request.stream():
             body += part
             if len(body) > LARGEST_BODY:
-                raise RequestError(413, f"the body is larger than {LARGEST_BODY:,} bytes; send fewer documents")
+                raise HTTPException(413, f"the body is larger than {LARGEST_BODY:,} bytes; send fewer documents")
         parsed = json.loads(body)
     except (ClientDisconnect, asyncio.CancelledError) as error:  # cancelled: the server is shutting down
-        raise RequestError(400, "the connection closed within the body") from error
+        raise HTTPException(400, "the connection closed within the body") from error
     except (ValueError, RecursionError) as error:
-        raise RequestError(400, f"the body is not JSON ({error}); send an object") from error
+        raise HTTPException(400, f"the body is not JSON ({error}); send an object") from error
     if not isinstance(parsed, dict):
-        raise RequestError(422, "the body is JSON but not an object; send an object with named fields")
+        raise HTTPException(422, "the body is JSON but not an object; send an object with named fields")
     return parsed
 
 
 def text_of(value: object, name: str, longest: int, shortest: int = 1) -> str:
-    """A string of valid length and Unicode. Raises RequestError 422."""
+    """A string of valid length and Unicode. Raises HTTPException 422."""
     if not isinstance(value, str) or not shortest <= len(value) <= longest or len(value.strip()) < shortest:
-        raise RequestError(422, f"`{name}` must be a text of {shortest} to {longest:,} characters")
+        raise HTTPException(422, f"`{name}` must be a text of {shortest} to {longest:,} characters")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise RequestError(422, f"`{name}` contains half a surrogate pair; send valid Unicode") from None
+        raise HTTPException(422, f"`{name}` contains half a surrogate pair; send valid Unicode") from None
     return value
 
 
 def reranked(session: SearchSession, body: dict[str, Any]) -> dict[str, Any] | list[dict[str, Any]]:
-    """The answer to POST /v1/rerank. Raises RequestError: 422 for wrong types, 413 for too many documents."""
+    """The answer to POST /v1/rerank. Raises HTTPException: 422 for wrong types, 413 for too many documents."""
     # Two formats: with "texts", that of Text Embeddings Inference.
     name, returns, score = "documents", "return_documents", "relevance_score"
     if "texts" in body and "documents" not in body:
         name, returns, score = "texts", "return_text", "score"
     query, given = text_of(body.get("query"), "query", LONGEST_QUERY), body.get(name)
     if not isinstance(given, list) or not given:
-        raise RequestError(422, f"`{name}` must be a list of one or more texts")
+        raise HTTPException(422, f"`{name}` must be a list of one or more texts")
     if len(given) > MOST_DOCUMENTS:
-        raise RequestError(413, f"{len(given)} documents; send at most {MOST_DOCUMENTS}")
+        raise HTTPException(413, f"{len(given)} documents; send at most {MOST_DOCUMENTS}")
     texts = [text_of(one.get("text") if isinstance(one, dict) else one, name, LARGEST_BODY, 0) for one in given]
     top, with_texts = body.get("top_n"), body.get(returns)
     if top is not None and (type(top) is not int or top < 1):
-        raise RequestError(422, "`top_n` must be a whole number of 1 or more")
+        raise HTTPException(422, "`top_n` must be a whole number of 1 or more")
     if not isinstance(with_texts, bool | None):
-        raise RequestError(422, f"`{returns}` must be true or false")
+        raise HTTPException(422, f"`{returns}` must be true or false")
     if session.scorer is None:
-        raise RequestError(404, "this folder has no encoder and no ranker; harp site --encoder or --train adds one")
+        raise HTTPException(404, "this folder has no encoder and no ranker; harp site --encoder or --train adds one")
     raw = session.rerank(query, texts).astype(np.float64)
     # The sigmoid of logits, without overflow.
     scores = np.clip(raw, 0.0, 1.0) if isinstance(session.scorer, BiEncoderScorer) else 0.5 * (1.0 + np.tanh(0.5 * raw))
@@ -234,11 +220,9 @@ def listen(host: str, port: int, shared: bool = False) -> socket.socket:
 
 
 def serve(sources: Sources, host: str = HOST, port: int = 0, page: bool = False, workers: int = 1) -> None:
-    """Serves until this process is interrupted. `port`: 0 for any free one; `page`: with the page of `harp look`.
-
-    Each of several `workers` is a process that loads the index; the vectors are one memory-mapped file. Raises InputError for a
-    port that is taken, and a worker that was killed.
-    """
+    """Serves until this process is interrupted. `port`: 0 for any free one; `page`: with the page of `harp look`. Each of several
+    `workers` is a process that loads the index; the vectors are one memory-mapped file. Raises InputError for a port that is taken,
+    and a worker that was killed."""
     listening = listen(host, port)
     if workers == 1:
         load_and_run(sources, host, listening, page)
@@ -291,7 +275,7 @@ def load_and_run(sources: Sources, host: str, listening: socket.socket, page: bo
     run(app, listening)
 
 
-def run(app: "Starlette", listening: socket.socket) -> None:
+def run(app: Starlette, listening: socket.socket) -> None:
     """Serves until this process is interrupted. Requests that are still open `END` seconds later are dropped."""
     with needs("the server", "uvicorn", "look"):
         import uvicorn

@@ -5,7 +5,7 @@ import re
 import threading
 import time
 from collections.abc import Collection as Container
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,12 @@ from harp_jax.base.progress import progress
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.labels import tidy
 from harp_jax.corpus.trec import read_queries
-from harp_jax.ranking.first_stage import candidates, excluded_of, indexed
-from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS
+from harp_jax.ranking.first_stage import excluded_of, indexed
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS
 from harp_jax.ranking.lexical import make
-from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import CPU_STEP, CrossEncoderScorer, Scorer, Windows, best_windows
-from harp_jax.site.search import ENCODER, CombinedSearch, Scores, Settings, passage_of
+from harp_jax.ranking.rerank import load_scorer, predict
+from harp_jax.ranking.scorers import CPU_STEP, Scorer
+from harp_jax.site.search import ENCODER, CombinedSearch, Scores, Settings
 from harp_jax.text.languages import ENGLISH, function_words, lone_letters, pieces, splitter, stemmer
 
 ANCHORS_SHOWN = 5  # per document
@@ -39,11 +39,9 @@ Segments = list[tuple[str, bool]]  # (text, whether it matches the query)
 
 @dataclass(frozen=True)
 class Sources:
-    """What is searched: `site`, an output of `harp site`, or documents and a ranker (`docs`, `model`, `language`).
-
-    `queries`: to suggest instead of the site's test queries; `labels`: the file of labels (labels.tsv, in the site); `backend`
-    computes a ranker's scores.
-    """
+    """What is searched: `site`, an output of `harp site`, or documents and a ranker (`docs`, `model`, `language`). `queries`: to
+    suggest instead of the site's test queries; `labels`: the file of labels (labels.tsv, in the site); `backend` computes a
+    ranker's scores."""
 
     site: str = ""
     model: str = ""
@@ -54,63 +52,40 @@ class Sources:
     backend: str = "jax"
 
 
-class RankerSearch:
-    """BM25 and a ranker that reads the first tokens, without a site: what `CombinedSearch` has for one."""
+class RankerSearch(CombinedSearch):
+    """BM25 and a ranker that reads the first tokens, without a site."""
 
     def __init__(self, sources: Sources) -> None:
         weights = {BM25: 1.0, RERANKER: 1.0}
         self.settings = Settings({}, weights, sources.language, models={RERANKER: sources.model})
-        self.docs, self.anchors = Documents.open(sources.docs), dict[str, dict[str, int]]()
+        self.names, self.docs, self.anchors = [*weights], Documents.open(sources.docs), {}
         texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
         self.collection = indexed(texts, "bm25", sources.language)
-        self.bm25 = make("bm25", self.collection, {})
-        self.scorer = load_scorer(sources.model, backend=sources.backend)
-
-    def scores(self, query: str, barred: Set[str]) -> Scores:
-        """The candidates of BM25, with the scores of both."""
-        docids, lexical = candidates(self.bm25, self.collection, query, self.settings.depth, barred)
-        ranked = scores_of(self.scorer, query, [self.docs[docid] for docid in docids])
-        parts = {BM25: np.asarray(lexical, np.float64), RERANKER: ranked.astype(np.float64)}
-        return Scores(docids, parts, {RERANKER: np.zeros(len(docids), np.int64)})
-
-    def passage(self, part: str, query: str, docid: str, window: int) -> str:
-        """The first tokens of a document, as the ranker reads them; empty if it reads the whole document."""
-        ranker = self.scorer
-        return (
-            passage_of(ranker, query, self.docs[docid], Windows(1), 0) if isinstance(ranker, CrossEncoderScorer) else ""
-        )
-
-
-def scores_of(scorer: Scorer, query: str, texts: Sequence[str]) -> np.ndarray:
-    """A model's scores of the first tokens of texts [texts] float32. Raises InputError if they are not finite."""
-    (asked,) = scorer.encode_queries([query])
-    return best_windows(scorer, [(asked, text) for text in scorer.encode_documents(list(texts))], None)[0]
+        self.ids, self.lexical = self.collection.docids, {BM25: make("bm25", self.collection, {})}
+        self.vectors, self.models = None, {RERANKER: (load_scorer(sources.model, backend=sources.backend), None)}
 
 
 class SearchSession:
-    """Everything loaded to answer queries, for any number of threads; models score one query at a time.
-
-    Scores when created, so that the first query does not wait for compilation. Raises InputError if something cannot be read.
-    """
+    """Everything loaded to answer queries, for any number of threads; models score one query at a time. Scores when created, so
+    that the first query does not wait for compilation. Raises InputError if something cannot be read."""
 
     def __init__(self, sources: Sources) -> None:
         self.sources, self.lock, site = sources, threading.Lock(), sources.site
         self.combined = CombinedSearch(site, backend=sources.backend) if site else RankerSearch(sources)
-        self.docs, self.collection = self.combined.docs, self.combined.collection
-        self.language = self.combined.settings.language
-        more = ("title",) if site else ("title", "url")
-        self.fields = {field: Documents.open(self.docs.path, (field,)) for field in more}
-        self.scorer, self.name = self._reranker()
+        self.docs, self.collection, settings = self.combined.docs, self.combined.collection, self.combined.settings
+        self.fields = {
+            field: Documents.open(self.docs.path, (field,)) for field in ("title", *([] if site else ["url"]))
+        }
         # The model whose passages are returned: the ranker, which comes last, or else the vectors.
-        models = [part for part in self.combined.settings.weights if part not in (BM25, ANCHORS, INLINKS)]
-        self.reader = models[-1] if models else ""
+        self.reader = next((part for part in reversed(settings.weights) if part in self.combined.models), "")
+        self.scorer, self.name = self._reranker()
 
         # Of a site: the verdict as one line, and test queries with the pages that they were taken from, which are no candidates.
         verdict, own = os.path.join(site, "verdict.json"), os.path.join(site, "pages", "queries.tsv")
         self.verdict = str(read_json(verdict).get("line", "")) if site and os.path.exists(verdict) else ""
         self.excluded: dict[str, set[str]] = {}
         queries = read_queries(sources.queries) if sources.queries else {}
-        if site and not sources.queries and os.path.exists(own):
+        if site and not sources.queries and os.path.getsize(own):  # a site with few links has none
             queries = read_queries(own)
             for qid, docids in excluded_of(os.path.join(site, "pages", "sources.tsv")).items():
                 self.excluded.setdefault(tidy(queries.get(qid, "")), set()).update(docids)
@@ -118,37 +93,38 @@ class SearchSession:
         self.suggested = (list(dict.fromkeys(queries.values())) or list(most_used))[:SUGGESTED]
 
         # Function words are not marked in snippets.
+        self.language = settings.language
         words, stem = [*function_words(self.language)], stemmer(self.language)
         self.common = {*words, *(stem.stemWords(words) if stem else ())}
 
         # Compile the shapes of usual queries.
         if self.scorer:
             first = self.docs[next(iter(self.docs.ids()))]
-            self.rerank("warm up", [first] * min(self.combined.settings.depth, len(self.docs)))
+            self.rerank("warm up", [first] * min(settings.depth, len(self.docs)))
             for repeated in (1, CPU_STEP):
                 self.search("warm " * repeated)
 
     def _reranker(self) -> tuple[Scorer | None, str]:
         """What scores texts, and its name: a model in the recommended sum, else any model; rankers first, the last one trained."""
-        combined, settings = self.combined, self.combined.settings
-        if isinstance(combined, RankerSearch):
-            return combined.scorer, os.path.basename(os.path.normpath(self.sources.model))
-        if combined.scorers:
-            name = [*combined.scorers][-1]
-            return combined.scorers[name][0], name
-        if combined.vectors:
-            return combined.vectors.encoder, settings.encoder
-        for name, folder in reversed(settings.models.items()):
-            path, backend = os.path.join(self.sources.site, folder), self.sources.backend
-            return load_scorer(path, max_length=settings.max_length, backend=backend), name
-        encoder = os.path.join(self.sources.site, ENCODER)
-        return (load_scorer(encoder, cosine=True), settings.encoder) if settings.encoder else (None, "")
+        site, backend, settings = self.sources.site, self.sources.backend, self.combined.settings
+        if loaded := [*self.combined.models]:
+            name = settings.encoder if loaded[-1] == VECTORS else loaded[-1]
+            own = os.path.basename(os.path.normpath(self.sources.model))
+            return self.combined.models[loaded[-1]][0], name if site else own
+        if settings.models:
+            part, folder = [*settings.models.items()][-1]
+            return load_scorer(os.path.join(site, folder), max_length=settings.max_length, backend=backend), part
+        return (
+            (load_scorer(os.path.join(site, ENCODER), cosine=True), settings.encoder)
+            if settings.encoder
+            else (None, "")
+        )
 
     def rerank(self, query: str, texts: Sequence[str]) -> np.ndarray:
-        """The model's scores [texts] float32. Raises InputError if they are not finite."""
+        """The model's scores [texts] float32 of their first tokens. Raises InputError if they are not finite."""
         assert self.scorer is not None
         with self.lock:
-            return scores_of(self.scorer, query, texts)
+            return predict(self.scorer, [(query, text) for text in texts])
 
     def search(self, query: str, k: int = 10, explain: bool = False) -> dict[str, Any]:
         """The answer to GET /search: the best `k` documents, best first, as `CombinedSearch.search` ranks them.
@@ -186,7 +162,7 @@ class SearchSession:
         """Candidate number `i` of a query whose stems are `words`, without the score of the sum."""
         docid = scores.docids[i]
         text, field = self.docs[docid], {name: docs[docid] for name, docs in self.fields.items()}
-        title = field.get("title", "")
+        title = field["title"]
         body = text[len(title) :] if title and text.startswith(title) else text
         read = [*scores.windows] if explain else [self.reader] * bool(self.reader)
         windows = {part: self.combined.passage(part, query, docid, int(scores.windows[part][i])) for part in read}

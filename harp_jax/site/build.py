@@ -6,15 +6,14 @@ read again, and only new texts are embedded; the test and the ranker of earlier 
 """
 
 import contextlib
-import glob
 import importlib.util
 import json
 import os
 import shutil
 import time
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 
@@ -24,24 +23,18 @@ from harp_jax.base.made import AGAIN, InputPath, forget, once
 from harp_jax.base.progress import duration
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import components, read_qrels, read_run
-from harp_jax.evaluation.evaluate import evaluate
-from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, sum_in_words
-from harp_jax.ranking.rerank import Reranking, rerank_files
+from harp_jax.corpus.trec import components
+from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS, sum_in_words
 from harp_jax.ranking.vectors import SAMPLE, Embedded, add_texts, made_with, read_texts, text_hashes
-from harp_jax.site.measure import FILES, MEASURE, POOL, judge, score_parts
-from harp_jax.site.options import FIELDS, SiteOptions, Training
+from harp_jax.site.options import FIELDS, SiteOptions
 from harp_jax.site.pages import PARAMETERS, Read, read_pages
-from harp_jax.site.ranker import adapt, adapt_encoder, fine_tune, publish, train_ranker
-from harp_jax.site.search import DOCS, ENCODER, VECTORS_FOLDER, Settings, documents
+from harp_jax.site.ranker import ADAPTED, add_adapted, add_ranker
+from harp_jax.site.search import DOCS, ENCODER, FOLDERS, LABELLED, RANKER, VECTORS_FOLDER, Settings, documents
 from harp_jax.site.tune import read_judged
-from harp_jax.site.verdict import ANCHOR_TEST, LABEL_TEST, Verdict
+from harp_jax.site.verdict import ANCHOR_TEST, LABEL_TEST, SearchTest, Verdict
 from harp_jax.text.languages import function_words
 from harp_jax.text.tokenizer import load_tokenizer, read_config
 
-RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
-FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}
-ADAPTED = "encoder_adapted"
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 NO_ENCODER = "none"
 MIN_LABELLED = 20  # fewer user queries are weaker evidence than the anchors that they would overrule
@@ -78,10 +71,8 @@ class SiteResult:
 
 
 def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
-    """Makes or updates the folder `output`, and returns the verdict. `force`: makes everything again.
-
-    Raises InputError for bad input, and for other options than those that made the folder.
-    """
+    """Makes or updates the folder `output`, and returns the verdict. `force`: makes everything again. Raises InputError for bad
+    input, and for other options than those that made the folder."""
     check(options, output)
     path = partial(os.path.join, output)
     with contextlib.closing(Steps(output)) as steps:
@@ -133,23 +124,18 @@ def build(options: SiteOptions, output: str, force: bool = False) -> SiteResult:
         # What is trained on the links: a ranker, tested as one more part, or an encoder for a vector database.
         adapted = ""
         if options.training and options.training.model == "vectors":
-            adapted = add_adapted(options, options.training, test, bool(verdict.rows))
+            adapted = add_adapted(options.source, options.training, test, bool(verdict.rows))
         elif options.training:
-            lacking = add_ranker(options, options.training, test) if verdict.rows else read.shortage
-            if lacking:
+            if lacking := add_ranker(options.source, options.training, test) if verdict.rows else read.shortage:
                 print(f"No ranker: {lacking}.", flush=True)
             else:
                 verdict = test.run()
 
         # The verdict, with what to do next.
-        labels = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={path('labels.tsv')}"
-        if not advice:
-            advice = f"add pages that link to these, or {labels}" if verdict.untested else labels
-            advice = f"harp look {output}" if options.labels else advice
-        verdict = replace(verdict, next=advice)
+        label = f"judge 30 queries of your own in harp look {output}, then repeat with --labels={path('labels.tsv')}"
+        usual = f"add pages that link to these, or {label}" if verdict.untested else label
+        verdict = replace(verdict, next=advice or (f"harp look {output}" if options.labels else usual))
         verdict.save(path("verdict.json"))
-        if verdict.rows:
-            shutil.copyfile(test.report, path("report.html"))
         with replacing(path("README.md")) as file:
             file.write(f"# A search made by harp site\n\n```\n{verdict.words()}\n```\n\n{CONTENTS}")
 
@@ -177,7 +163,7 @@ def check(options: SiteOptions, output: str) -> None:
     if options.queries and not options.labels:
         raise InputError("--queries has the texts of --labels; name both")
     if options.labels:
-        _, qrels, _ = read_judged(options.labels, options.queries)
+        _, qrels = read_judged(options.labels, options.queries)
         if (groups := len(components(qrels))) < MIN_LABELLED:
             raise InputError(
                 f"--labels={options.labels}: only {groups} queries that share no relevant document, {MIN_LABELLED} needed to "
@@ -207,9 +193,7 @@ def opening(options: SiteOptions) -> str:
 
 def choose_encoder(options: SiteOptions, read: Read, copied: str) -> tuple[str, str, bool]:
     """The encoder ("" for none), advice about it, and whether its vectors are trusted: they are used unless they rank worse.
-
-    Trusted is a sentence encoder that knows the language. Of others the vectors are used only if they rank better in the test.
-    """
+    Trusted is a sentence encoder that knows the language. Of others the vectors are used only if they rank better in the test."""
     named = options.encoder or (options.training.start if options.training else "")
     if named == NO_ENCODER:
         return "", "", False
@@ -246,7 +230,6 @@ def downloaded(name: str) -> str:
         return ""
 
 
-@lru_cache
 def known_words(encoder: str, language: str) -> float:
     """The share of a language's function words that are single tokens of an encoder; 0 for a language without a list."""
     words, tokenizer = sorted(function_words(language)), load_tokenizer(encoder)
@@ -258,10 +241,8 @@ def known_words(encoder: str, language: str) -> float:
 
 @once
 def copy_encoder(encoder: InputPath, output: str) -> None:
-    """Copies an encoder, without parameters in other formats, with checksums.
-
-    config.json and the tokenizer are written as transformers reads them: servers then need not import it, nor torch.
-    """
+    """Copies an encoder, without parameters in other formats, with checksums. config.json and the tokenizer are written as
+    transformers reads them: servers then need not import it, nor torch."""
     ignored = shutil.ignore_patterns(
         "*.bin", "*.onnx", "*.h5", "*.msgpack", "*.ot", "*.pt", "onnx", "openvino", ".*", SUMS
     )
@@ -294,131 +275,18 @@ def embed_documents(windows: int, read: Read, folder: str, steps: Steps) -> None
     steps("Embed the documents", embed, docs, encoder, windows, output=output)
 
 
-@dataclass(frozen=True)
-class SearchTest:
-    """A test of the search in the folder `output`, on the queries in test/labels or of anchors; `trusted`: whether vectors are."""
-
-    name: str
-    output: str
-    settings: Settings
-    trusted: bool
-    steps: Steps
-
-    def path(self, *names: str) -> str:
-        """A path in the folder of the test's runs and report."""
-        return os.path.join(self.output, "test", self.name, *names)
-
-    @property
-    def collection(self) -> dict[str, str]:
-        """The test's documents, queries, judgments and candidates, as paths."""
-        queries = os.path.join(self.output, "pages") if self.name == ANCHOR_TEST else self.path()
-        return {
-            "docs": os.path.join(self.output, DOCS),
-            "queries": os.path.join(queries, "queries.tsv"),
-            "qrels": os.path.join(queries, "qrels.txt"),
-            "candidates": self.path("runs", POOL),
-        }
-
-    @property
-    def rankers(self) -> dict[str, str]:
-        """Ranker → its run of the test's candidates, if there is one."""
-        runs = {RANKER: self.path("ranker.trec")}
-        runs |= {LABELLED: os.path.join(self.output, "training", "labels.trec")} if self.name == LABEL_TEST else {}
-        return {part: run for part, run in runs.items() if os.path.exists(run)}
-
-    @property
-    def report(self) -> str:
-        """The report, whose name says whether it has rankers."""
-        return self.path(f"verdict{'_with_ranker' if self.rankers else ''}.html")
-
-    def rank(self, title: str, model: str, output: str, **how: Any) -> None:
-        """Ranks the candidates by a trained model, unless that is done."""
-        paths = self.collection
-        if not os.path.exists(output):
-            options = Reranking(FIELDS, windows=self.settings.windows, **how)
-            texts = (paths["docs"], paths["queries"], paths["candidates"])
-            self.steps(title, rerank_files, model, *texts, output, options)
-
-    def run(self) -> Verdict:
-        """The verdict. If vectors are trusted, anchors do not decide on in-links and rankers."""
-        paths, rankers = self.collection, self.rankers
-        # A query's source page contains its words.
-        exclude = os.path.join(self.output, "pages", "sources.tsv") if self.name == ANCHOR_TEST else ""
-        searching = (self.output, replace(self.settings, weights={}), paths["queries"], exclude)
-        parts = self.steps(f"Search for the {self.name}", score_parts, *searching, output=self.path("runs"))
-        runs = {part: self.path("runs", FILES[part]) for part in parts} | rankers
-        measured = (INLINKS, *rankers) if self.trusted and self.name == ANCHOR_TEST else ()
-        curves = {"training": os.path.join(self.output, "training", "ranker")} if rankers else {}
-        trusted = VECTORS if self.trusted else ""
-        judging = (runs, paths["queries"], paths["qrels"], self.name, trusted, measured, paths["docs"], curves)
-        made = judge.already(*judging, output=self.report)
-        return made.result if made else judge(*judging, output=self.report)
-
-
 def take_labels(options: SiteOptions, output: str) -> None:
     """Writes labels as queries and judgments into test/labels; what was made with other labels is removed."""
-    texts, judged, absent = read_judged(options.labels, options.queries, {*documents(output).ids()})
-    if absent:
-        print(f"note: {absent} judged documents are not in the site", flush=True)
-    folder = os.path.join(output, "test", LABEL_TEST)
-    judgments = [f"{qid} 0 {docid} {level}\n" for qid, levels in judged.items() for docid, level in levels.items()]
+    texts, judged = read_judged(options.labels, options.queries, {*documents(output).ids()})
+    folder = Path(output, "test", LABEL_TEST)
     queries = [f"{qid}\t{' '.join(texts[qid].split())}\n" for qid in judged]
-    new = {"queries.tsv": "".join(queries), "qrels.txt": "".join(judgments)}
-    old = {}
-    for name in new:
-        with contextlib.suppress(FileNotFoundError), open(os.path.join(folder, name), encoding="utf-8") as file:
-            old[name] = file.read()
-    if old != new:
-        for path in (folder, *glob.glob(os.path.join(glob.escape(output), "training", "labels*"))):
-            shutil.rmtree(path) if os.path.isdir(path) else forget(path)
-        forget(os.path.join(output, FOLDERS[LABELLED]))
-        for name, text in new.items():
-            with replacing(os.path.join(folder, name)) as file:
-                file.write(text)
-
-
-def add_adapted(options: SiteOptions, training: Training, test: SearchTest, tested: bool) -> str:
-    """Adapts the encoder to the links; returns what that gains for vectors alone in the test, or what it lacks."""
-    if not test.trusted:
-        return "No adapted encoder: it starts from a sentence encoder that knows the language (--encoder)."
-    encoder, output = (os.path.join(test.output, folder) for folder in (ENCODER, ADAPTED))
-    folder = os.path.join(test.output, "training")
-    if not adapt.already(encoder, training.seed, "", output=output) and (
-        lacking := adapt_encoder(options.source, training, encoder, folder, output, test.steps)
-    ):
-        return f"No adapted encoder: {lacking}."
-    if not tested:
-        return f"Adapted encoder: {output}, not tested."
-    runs = {"before": test.path("runs", FILES[VECTORS]), "after": test.path("adapted.trec")}
-    test.rank("Rank with the adapted encoder", output, runs["after"], cosine=True)
-    rankings = {system: read_run(path) for system, path in runs.items()}
-    table = evaluate(read_qrels(test.collection["qrels"]), rankings, MEASURE, baseline="before")
-    means = " → ".join(f"{table.mean[system][MEASURE]:.3f}" for system in runs)
-    low, high = table.comparisons[0].interval
-    kind = "your queries" if test.name == LABEL_TEST else "anchors, which are what it was trained on"
-    return (
-        f"Adapted encoder: {output}, for a vector database. Alone, {MEASURE} {means} ({low:+.3f} to {high:+.3f}) on {kind}. "
-        "The search above keeps the unchanged vectors."
-    )
-
-
-def add_ranker(options: SiteOptions, training: Training, test: SearchTest) -> str:
-    """Trains a ranker, fine-tunes it on labels if they are tested, ranks the test's candidates and exports it.
-
-    Returns what it lacks, or "". A ranker of earlier pages with the same options is kept.
-    """
-    folder, steps = os.path.join(test.output, "training"), test.steps
-    encoder = os.path.join(test.output, ENCODER) if test.settings.encoder else ""
-    exports = {part: os.path.join(test.output, name) for part, name in FOLDERS.items()}
-    known = publish.already(training, encoder, "", output=exports[RANKER])
-    if not known and (lacking := train_ranker(options.source, training, encoder, test.trusted, folder, steps)):
-        return lacking
-    workdirs = {RANKER: os.path.join(folder, "ranker")}
-    test.rank("Rank with the ranker", workdirs[RANKER], test.path("ranker.trec"), max_length=training.max_length)
-    if test.name == LABEL_TEST:
-        workdirs[LABELLED] = os.path.join(folder, "labels")
-        if not publish.already(training, encoder, "", output=exports[LABELLED]):
-            fine_tune(workdirs[RANKER], test.collection, training, options.windows, folder, steps)
-    for part, workdir in workdirs.items():
-        steps(f"Export the {part}", publish, training, encoder, workdir, output=exports[part])
-    return ""
+    judgments = [f"{qid} 0 {docid} {level}\n" for qid, levels in judged.items() for docid, level in levels.items()]
+    files = {folder / "queries.tsv": "".join(queries), folder / "qrels.txt": "".join(judgments)}
+    if all(path.exists() and path.read_text("utf-8") == text for path, text in files.items()):
+        return
+    for path in (folder, *Path(output, "training").glob("labels*")):
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else forget(str(path))
+    forget(os.path.join(output, FOLDERS[LABELLED]))
+    for path, text in files.items():
+        with replacing(str(path)) as file:
+            file.write(text)

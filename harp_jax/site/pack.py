@@ -19,9 +19,10 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,21 +30,28 @@ import numpy as np
 from harp_jax.base.errors import InputError, needs
 from harp_jax.base.files import output_folder
 from harp_jax.base.progress import progress
-from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.ranking.first_stage import read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.ranking.vectors import VECTORS_FILE, read_texts
+from harp_jax.ranking.vectors import VECTORS_FILE, read_texts, text_hashes
 from harp_jax.site import packed_search
-from harp_jax.site.search import ANCHOR_TEXTS, DOCS, ENCODER, VECTORS_FOLDER, CombinedSearch, Settings, documents
+from harp_jax.site.search import (
+    ANCHOR_TEXTS,
+    DOCS,
+    ENCODER,
+    LEXICAL,
+    VECTORS_FOLDER,
+    CombinedSearch,
+    Settings,
+    documents,
+)
 from harp_jax.text.languages import ENGLISH, lexical_stopwords, primary, stemmer, word_patterns
 
 UNLINKED = "unlinkeddocument"  # the anchor text of a document without links
 MOST = 1000  # links of a document that are repeated; of more, each anchor text's share is kept
 DIGITS = 5  # of numbers in JSON; vectors are stored as float16
 COLUMNS = {BM25: ["text"], ANCHORS: ["text", "anchor_text"]}
-IMPACTS = {BM25: "bm25", ANCHORS: "bm25f"}  # part → column of its impacts
 NEIGHBOURS = 500  # searched by an approximate index
 FETCHED = 200  # documents of each search that LanceDB's script scores
 TIES = 0.1  # share of the worse field; BM25F is between 0 and 1, nearest here on two manuals
@@ -55,6 +63,8 @@ SNOWBALL = {
     "tr": "Turkish",
 }  # fmt: skip
 BIGRAMS = frozenset({"ja", "ko", "zh"})
+Rows = Iterator[dict[str, Any]]  # see `records`
+Files = dict[str, Any]  # name → text, or a value to write as JSON
 
 
 @dataclass(frozen=True)
@@ -67,86 +77,70 @@ class Packed:
 
 
 def pack(folder: str, engine: str, output: str) -> Packed:
-    """Writes what `engine`, one of ENGINES, loads into the folder `output`.
-
-    Raises InputError for an unfinished site, for one that only a ranker searches, and if a package is missing.
-    """
-    settings = Settings.load(folder)
-    left_out = tuple(part for part in settings.weights if part in settings.models)
-    if len(left_out) == len(settings.weights):
+    """Writes what `engine`, one of ENGINES, loads into the folder `output`. Raises InputError for an unfinished site, for one that
+    only a ranker searches, and if a package is missing."""
+    settings, docs = Settings.load(folder), documents(folder)
+    weights = {part: weight for part, weight in settings.weights.items() if part not in settings.models}
+    left_out = tuple(part for part in settings.weights if part not in weights)
+    if not weights:
         raise InputError(f"{folder} ranks by {', '.join(left_out)} alone, which no engine computes")
-    if engine == "lancedb":
-        with needs("--for=lancedb", "lancedb", "lancedb"):
-            import lancedb  # noqa: F401
-    vectors_dir, counts = os.path.join(folder, VECTORS_FOLDER), dict[int, int]()
-    stored = np.zeros((0, 0), np.float16)
+
+    # The vectors of each document.
+    keys, counts, stored = text_hashes(docs).tolist(), dict[int, int](), np.zeros((0, 0), np.float16)
     if settings.encoder:
+        vectors_dir = os.path.join(folder, VECTORS_FOLDER)
         counts = dict(zip(*(each.tolist() for each in read_texts(vectors_dir))))
+        if not counts.keys() >= {*keys}:
+            raise InputError(f"{vectors_dir} lacks the vectors of some documents; run harp site again")
         stored = np.memmap(os.path.join(vectors_dir, VECTORS_FILE), np.float16, "r").reshape(sum(counts.values()), -1)
     ends = dict(zip(counts, itertools.accumulate(counts.values())))
-    passages = 0
+    vectors = (stored[ends[key] - counts[key] : ends[key]] if counts else stored for key in keys)
 
-    def records() -> Iterator[Record]:
-        nonlocal passages
-        anchors = read_anchors(os.path.join(folder, ANCHOR_TEXTS))
-        titles, bodies = (Documents.open(os.path.join(folder, DOCS), (field,)) for field in ("title", "body"))
-        scored = impacts(folder) if engine in ("jsonl", "lancedb") else itertools.repeat(dict[str, list]())
-        rows = zip(texts.texts(), titles.texts(), bodies.texts(), scored)
-        for (docid, text), (_, title), (_, body), terms in progress(
-            rows, total=len(texts), unit="documents", desc="pack"
-        ):
-            key = hash64(text)
-            if settings.encoder and key not in ends:
-                raise InputError(f"{vectors_dir} lacks the vectors of {docid}; run harp site again")
-            vectors = stored[ends[key] - counts[key] : ends[key]] if settings.encoder else stored
-            passages += len(vectors)
-            yield Record(docid, title, body, tuple(anchors.get(docid, {}).items()), vectors, terms)
-
-    texts = documents(folder)
+    scored = impacts(folder) if engine in ("jsonl", "lancedb") else itertools.repeat(dict[str, list]())
     with output_folder(output) as new:
+        rows, query = records(folder, vectors, scored), {"weights": weights, "depth": settings.depth}
+        for name, content in ENGINES[engine](rows, stored.shape[1], settings, query, new).items():
+            text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False)
+            Path(new, name).write_text(text, encoding="utf-8")
+        if engine not in ("jsonl", "typesense"):
+            shutil.copyfile(packed_search.__file__, os.path.join(new, "search.py"))
         if settings.encoder:
             shutil.copytree(os.path.join(folder, ENCODER), os.path.join(new, ENCODER))
-        ENGINES[engine](records(), stored.shape[1], settings, new)
-    return Packed(len(texts), passages, left_out)
+    return Packed(len(keys), sum(counts[key] for key in keys if counts), left_out)
 
 
-@dataclass(frozen=True)
-class Record:
-    """A document: `anchors`: (text, number of links); `vectors` [passages, size] float16, no rows without an encoder; `impacts`, if
-    the engine has a use for them: see `impacts`."""
-
-    docid: str
-    title: str
-    body: str
-    anchors: tuple[tuple[str, int], ...]
-    vectors: np.ndarray
-    impacts: dict[str, list]
-
-    def fields(self) -> dict[str, Any]:
-        """All but the id and vectors; `anchor_text` has all anchor texts as one text, for BM25."""
-        in_links = sum(count for _, count in self.anchors)
+def records(
+    folder: str, vectors: Iterable[np.ndarray], scored: Iterable[Mapping[str, list]]
+) -> Iterator[dict[str, Any]]:
+    """The documents of a site; "anchor_text" has all anchor texts as one text, for BM25; then what is `scored` (see `impacts`).
+    "vectors": those of its passages [passages, size] float16, no rows without an encoder."""
+    anchors = read_anchors(os.path.join(folder, ANCHOR_TEXTS))
+    titles, bodies = (Documents.open(os.path.join(folder, DOCS), (field,)) for field in ("title", "body"))
+    rows = zip(titles.texts(), bodies.texts(), scored, vectors)
+    for (docid, title), (_, body), terms, passages in progress(rows, total=len(titles), unit="documents", desc="pack"):
+        links = anchors.get(docid, {})
+        in_links = sum(links.values())
         share = min(1.0, MOST / max(1, in_links))
-        repeated = ["\n".join([text] * math.ceil(count * share)) for text, count in self.anchors]
-        anchors = [{"text": text, "count": count} for text, count in self.anchors]
-        return {
-            "title": self.title, "body": self.body, "anchor_text": "\n".join(repeated) or UNLINKED, "in_links": in_links,
-            "anchors": anchors, **self.impacts,
-        }  # fmt: skip
-
-    def passages(self) -> list[list[float]]:
-        """The vectors, for JSON."""
-        return [[round(value, DIGITS) for value in row] for row in self.vectors.astype(np.float64).tolist()]
+        repeated = ["\n".join([text] * math.ceil(count * share)) for text, count in links.items()]
+        yield {
+            "id": docid,
+            "title": title,
+            "body": body,
+            "anchor_text": "\n".join(repeated) or UNLINKED,
+            "in_links": in_links,
+            "anchors": [{"text": text, "count": count} for text, count in links.items()],
+            **terms,
+            "vectors": passages,
+        }
 
 
 def impacts(site: str) -> Iterator[dict[str, list]]:
-    """The terms of each document, and what each adds to the score of a query that has it: {"terms", "bm25", "bm25f"}.
-
-    Terms are stems. The score of a query is the sum over its terms, with repetitions.
-    """
+    """The terms of each document, and what each adds to the score of a query that has it: {"terms", "bm25", "bm25f"}. Terms are
+    stems. The score of a query is the sum over its terms, with repetitions."""
     search = CombinedSearch(site, [BM25])
     terms, rows = list[str](), list[np.ndarray]()
     for term, number in progress(search.collection.vocabulary.items(), unit="terms", desc="impacts"):
-        scores = [search.lexical[part].scores([number])[0] for part in IMPACTS]
+        scores = [search.lexical[part].scores([number])[0] for part in LEXICAL]
         documents = np.flatnonzero(np.maximum(*scores)) if term else np.zeros(0, np.int64)
         rows.append(
             np.stack([documents, np.full(len(documents), len(terms)), *(each[documents] for each in scores)], 1)
@@ -156,16 +150,16 @@ def impacts(site: str) -> Iterator[dict[str, list]]:
     table = table[np.argsort(table[:, 0], kind="stable")]
     for each in np.split(table, np.searchsorted(table[:, 0], np.arange(1, len(search.ids)))):
         columns = np.round(each[:, 2:], DIGITS).T.tolist()
-        yield {"terms": [terms[int(number)] for number in each[:, 1]], **dict(zip(IMPACTS.values(), columns))}
+        yield {"terms": [terms[int(number)] for number in each[:, 1]], **dict(zip(LEXICAL.values(), columns))}
 
 
-def _lucene(engine: str, rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
+def _lucene(engine: str, rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
     """OpenSearch and Elasticsearch."""
 
     def lines() -> Iterator[str]:
         for row in rows:
-            record = row.fields() | {"passages": [{"vector": vector} for vector in row.passages()]}
-            yield f"{_json({'index': {'_id': row.docid}})}\n{_json(record)}\n"
+            vectors = [{"vector": vector} for vector in rounded(row.pop("vectors"))]
+            yield f"{_json({'index': {'_id': row.pop('id')}})}\n{_json(row | {'passages': vectors})}\n"
 
     _write_lines(folder, ".ndjson", lines())
 
@@ -179,9 +173,11 @@ def _lucene(engine: str, rows: Iterable[Record], size: int, settings: Settings, 
         if engine == "opensearch":
             near = {"passages.vector": {"vector": "VECTOR", "k": NEIGHBOURS}}
         queries[VECTORS] = {"nested": {"path": "passages", "score_mode": "max", "query": {"knn": near}}}
-    _write(folder, "index.json", _index(settings, engine == "opensearch", size))
-    _write_query(folder, settings, {"queries": queries})
-    _write(folder, "README.txt", REST_README.format(engine=engine))
+    return {
+        "index.json": _index(settings, engine == "opensearch", size),
+        "query.json": query | {"queries": queries},
+        "README.txt": REST_README.format(engine=engine),
+    }
 
 
 def _index(settings: Settings, opensearch: bool, size: int) -> dict[str, Any]:
@@ -231,15 +227,16 @@ def _index(settings: Settings, opensearch: bool, size: int) -> dict[str, Any]:
     return {"settings": {"index": index}, "mappings": {"dynamic": False, "properties": fields}}
 
 
-def _typesense(rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
+def _typesense(rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
     """Each passage is a document with the whole text, grouped by `document`: a field of Typesense has one vector."""
 
     def lines() -> Iterator[str]:
         for row in rows:
-            record = row.fields() | {"document": row.docid, "anchors": [text for text, _ in row.anchors]}
-            del record["anchor_text"]
-            for number, vector in enumerate(row.passages() or [[]]):
-                yield _json(record | {"id": f"{row.docid} {number}"} | ({"vector": vector} if vector else {})) + "\n"
+            docid, vectors = row.pop("id"), rounded(row.pop("vectors"))
+            del row["anchor_text"]
+            row |= {"document": docid, "anchors": [anchor["text"] for anchor in row["anchors"]]}
+            for number, vector in enumerate(vectors or [[]]):
+                yield _json(row | {"id": f"{docid} {number}"} | ({"vector": vector} if vector else {})) + "\n"
 
     _write_lines(folder, ".jsonl", lines())
     words: dict[str, Any] = {"locale": primary(settings.language)}
@@ -258,34 +255,36 @@ def _typesense(rows: Iterable[Record], size: int, settings: Settings, folder: st
         fields.append({"name": "vector", "type": "float[]", "num_dim": size, "vec_dist": "cosine"})
         share = settings.weights.get(VECTORS, 0.0) / sum(settings.weights.values())
         search["vector_query"] = f"vector:(VECTOR, k: {settings.depth}, alpha: {share:.2f})"
-    _write(folder, "schema.json", {"name": "harp", "fields": fields})
-    _write(folder, "query.json", {"searches": [search]})
-    _write(folder, "README.txt", TYPESENSE_README)
+    return {
+        "schema.json": {"name": "harp", "fields": fields},
+        "query.json": {"searches": [search]},
+        "README.txt": TYPESENSE_README,
+    }
 
 
-def _jsonl(rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
-    lines = (_json({"id": row.docid} | row.fields() | {"vectors": row.passages()}) + "\n" for row in rows)
-    _write_lines(folder, ".jsonl", lines)
-    _write_query(folder, settings, {"impacts": IMPACTS, "words": query_words(settings.language)})
-    _write(folder, "README.txt", JSONL_README)
+def _jsonl(rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
+    _write_lines(folder, ".jsonl", (_json(row | {"vectors": rounded(row["vectors"])}) + "\n" for row in rows))
+    words = {"impacts": LEXICAL, "words": query_words(settings.language)}
+    return {"query.json": query | words, "README.txt": JSONL_README}
 
 
-def _lancedb(rows: Iterable[Record], size: int, settings: Settings, folder: str) -> None:
+def _lancedb(rows: Rows, size: int, settings: Settings, query: Files, folder: str) -> Files:
     """A table with the vectors of all passages in one column, and full text indices of texts and anchor texts."""
-    import lancedb
+    with needs("--for=lancedb", "lancedb", "lancedb"):
+        import lancedb
+        from lancedb.index import FTS
     import pyarrow as pa
-    from lancedb.index import FTS
 
     columns: dict[str, Any] = {name: pa.string() for name in ("id", "title", "text", "anchor_text")}
     columns |= {"in_links": pa.int64(), "terms": pa.list_(pa.string())}
-    columns |= {name: pa.list_(pa.float32()) for name in IMPACTS.values()}
+    columns |= {name: pa.list_(pa.float32()) for name in LEXICAL.values()}
     columns |= {"vectors": pa.list_(pa.list_(pa.float16(), size))} if size else {}
     schema = pa.schema(columns)
 
     def batches() -> Iterator[Any]:
         for row in rows:
-            text = f"{row.title} {row.body}".strip()
-            record = row.fields() | {"id": row.docid, "text": text, "vectors": [*map(list, row.vectors)]}
+            text = f"{row['title']} {row['body']}".strip()
+            record = row | {"text": text, "vectors": [*map(list, row["vectors"])]}
             yield pa.RecordBatch.from_pylist([{name: record[name] for name in columns}], schema)
 
     table = lancedb.connect(folder).create_table("documents", pa.RecordBatchReader.from_batches(schema, batches()))
@@ -295,14 +294,8 @@ def _lancedb(rows: Iterable[Record], size: int, settings: Settings, folder: str)
             base_tokenizer="ngram" if unspaced else "simple", ngram_min_length=2, ngram_max_length=2, ascii_folding=False,
             language=SNOWBALL.get(code, "English"), stem=code in SNOWBALL, custom_stop_words=lexical_stopwords(settings.language),
         ))  # fmt: skip
-    more = {
-        "columns": COLUMNS[ANCHORS],
-        "fetched": FETCHED,
-        "impacts": IMPACTS,
-        "words": query_words(settings.language),
-    }
-    _write_query(folder, settings, more)
-    _write(folder, "README.txt", LANCE_README)
+    query |= {"columns": COLUMNS[ANCHORS], "fetched": FETCHED, "impacts": LEXICAL}
+    return {"query.json": query | {"words": query_words(settings.language)}, "README.txt": LANCE_README}
 
 
 def query_words(language: str) -> dict[str, Any]:
@@ -347,23 +340,13 @@ adds to a score. query.json: the weights of the sum, and how a query is split in
 """
 
 
-def _write_query(folder: str, settings: Settings, more: dict[str, Any]) -> None:
-    """The sum, without rankers, and how to search: query.json and search.py."""
-    weights = {part: weight for part, weight in settings.weights.items() if part not in settings.models}
-    _write(folder, "query.json", {"weights": weights, "depth": settings.depth, **more})
-    if "impacts" not in more or "columns" in more:
-        shutil.copyfile(packed_search.__file__, os.path.join(folder, "search.py"))
+def rounded(vectors: np.ndarray) -> list[list[float]]:
+    """Vectors for JSON."""
+    return np.round(vectors.astype(np.float64), DIGITS).tolist()
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _write(folder: str, name: str, content: Any) -> None:
-    """Writes a text, or a value as JSON."""
-    text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False)
-    with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _write_lines(folder: str, suffix: str, lines: Iterable[str]) -> None:
@@ -379,7 +362,9 @@ def _write_lines(folder: str, suffix: str, lines: Iterable[str]) -> None:
                 file.write(line)
 
 
-ENGINES: dict[str, Callable[[Iterable[Record], int, Settings, str], None]] = {
+# Engine → a function of the documents, the size of vectors, settings, the beginning of query.json, and the folder, into which it
+# writes the documents; it returns the other files.
+ENGINES: dict[str, Callable[[Rows, int, Settings, Files, str], Files]] = {
     "opensearch": partial(_lucene, "opensearch"), "elasticsearch": partial(_lucene, "elasticsearch"), "typesense": _typesense,
     "jsonl": _jsonl, "lancedb": _lancedb,
 }  # fmt: skip

@@ -62,13 +62,11 @@ class Read:
 @once(changed=AGAIN)
 def read_pages(source: Source, max_queries: int, context_words: int, output: str) -> Read:
     """Writes docs.jsonl, anchors.tsv, and held-out anchors as queries.tsv, qrels.txt and sources.tsv; replaces an earlier reading.
-
-    `context_words` of its sentence are added to each anchor. Raises InputError for bad input.
-    """
-    survey_module = importlib.import_module("data_pipeline.output.survey")  # harp_jax works without the generation job
+    `context_words` of its sentence are added to each anchor. Raises InputError for bad input."""
+    write_survey = importlib.import_module("data_pipeline.output.survey").write_survey  # harp_jax works without it
     fresh, before = f"{output}.new", contents(output)
     shutil.rmtree(fresh, ignore_errors=True)
-    survey = survey_module.write_survey(source.config(), fresh, max_queries, context_words)
+    survey = write_survey(source.config(), fresh, max_queries, context_words)
     after, change = contents(fresh), ""
     if before:
         changed = sum(before.get(page, hash_) != hash_ for page, hash_ in after.items())
@@ -77,16 +75,8 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
     shutil.rmtree(output, ignore_errors=True)
     os.rename(fresh, output)
     text = re.sub(r"^  ([\w-]+)", lambda why: f"  {REASONS.get(why[1], why[1])}", survey["text"], flags=re.MULTILINE)
-    return Read(
-        documents=survey["documents"],
-        language=survey["language"],
-        format=survey["format"],
-        anchor_texts=survey["anchor_texts"],
-        queries=survey["queries"],
-        shortage=shortage(survey),
-        change=change,
-        text=text + to_exclude(after),
-    )
+    found = {name: survey[name] for name in ("documents", "language", "format", "anchor_texts", "queries")}
+    return Read(**found, shortage=shortage(survey), change=change, text=text + to_exclude(after))
 
 
 def contents(folder: str) -> dict[str, int]:
@@ -149,10 +139,8 @@ class Site:
         language: str = "",
         directory: str = "",
     ) -> "Site":
-        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL; format and language are detected unless given.
-
-        Raises InputError for bad input.
-        """
+        """Reads HTML, a WARC, a MediaWiki dump or linked JSONL; format and language are detected unless given. Raises InputError
+        for bad input."""
         paths = (os.fspath(pages),) if isinstance(pages, str | os.PathLike) else tuple(pages)
         if not paths:
             raise InputError("no pages; name a folder of HTML, a WARC, a dump or linked JSONL")

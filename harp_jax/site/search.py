@@ -10,7 +10,7 @@ With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "post
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -19,32 +19,31 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json_as, replacing, within
 from harp_jax.base.progress import progress
-from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.trec import ordered
 from harp_jax.ranking.first_stage import indexed, read_anchors
-from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, VECTORS, normalised, reciprocal_ranks
+from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, RRF_K, VECTORS, normalised
 from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
-from harp_jax.ranking.scorers import CrossEncoderScorer, Scorer, Windows, best_windows
-from harp_jax.ranking.vectors import PassageVectors
+from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_windows
+from harp_jax.ranking.vectors import PassageVectors, text_hashes
 from harp_jax.site.options import FIELDS
 from harp_jax.text.languages import ENGLISH
-from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN, Tokenizer
+from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN
 
 NAME = "search.json"
 DOCS, ANCHOR_TEXTS = os.path.join("pages", "docs.jsonl"), os.path.join("pages", "anchors.tsv")
 VECTORS_FOLDER, ENCODER = "vectors", "encoder"
+LEXICAL = {BM25: "bm25", ANCHORS: "bm25f"}  # part → model
+RANKER, LABELLED = "ranker", "ranker, fine-tuned on labels"  # parts
+FOLDERS = {RANKER: "ranker", LABELLED: "ranker_labelled"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a site is searched. `weights`: part → weight in the sum; `models`: part → folder of its ranker.
-
-    `parameters`: of bm25 and bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", ""
-    for none. The encoder and a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens.
-    `tuned`: by what `harp tune` has chosen the weights, or "".
-    """
+    """How a site is searched. `weights`: part → weight in the sum; `models`: part → folder of its ranker. `parameters`: of bm25 and
+    bm25f; `depth`: candidates per first stage; `encoder`: name of the encoder in the folder "encoder", "" for none. The encoder and
+    a ranker read at most `windows` windows of a document; a ranker's have `max_length` tokens. `tuned`: by what `harp tune` has
+    chosen the weights, or ""."""
 
     parameters: dict[str, dict[str, float]]
     weights: dict[str, float]
@@ -73,7 +72,7 @@ class Settings:
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
         settings = read_json_as(cls, path, "let `harp site` write it again")
         wrong = ""
-        if absent := {"bm25", "bm25f"} - settings.parameters.keys():
+        if absent := {*LEXICAL.values()} - settings.parameters.keys():
             wrong = f"no parameters of {min(absent)}"
         if unknown := settings.weights.keys() - set(settings.everything):
             wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
@@ -91,10 +90,8 @@ def documents(folder: str) -> Documents:
 
 
 class Scores(NamedTuple):
-    """The candidates of a query, and the scores of each part [candidates] float64.
-
-    `windows`: for vectors and each ranker, the index [candidates] int64 of its best window.
-    """
+    """The candidates of a query, and the scores of each part [candidates] float64. `windows`: for vectors and each ranker, the
+    index [candidates] int64 of its best window."""
 
     docids: list[str]
     parts: dict[str, np.ndarray]
@@ -110,9 +107,7 @@ class Scores(NamedTuple):
 
 class CombinedSearch:
     """Loads a folder of `harp site`. `only`: the parts to load (default: those with a weight); `settings` instead of the folder's.
-
-    BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test.
-    """
+    BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test."""
 
     def __init__(
         self, folder: str, only: Sequence[str] = (), backend: str = "jax", settings: Settings | None = None
@@ -120,29 +115,20 @@ class CombinedSearch:
         self.settings = s = settings or Settings.load(folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
         self.docs, self.anchors = documents(folder), read_anchors(os.path.join(folder, ANCHOR_TEXTS))
-        hashes: list[int] = []
-
-        def texts() -> Iterator[tuple[str, str]]:
-            for docid, text in progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index"):
-                hashes.append(hash64(text))
-                yield docid, text
-
-        # BM25 reads the texts of the same index.
-        self.collection = indexed(texts(), "bm25f", s.language, self.anchors)
+        texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
+        self.collection = indexed(texts, "bm25f", s.language, self.anchors)  # BM25 reads only its texts
         self.ids = self.collection.docids
-        self.lexical = {
-            part: make(model, self.collection, s.parameters[model])
-            for part, model in ((BM25, "bm25"), (ANCHORS, "bm25f"))
-        }
+        self.lexical = {part: make(model, self.collection, s.parameters[model]) for part, model in LEXICAL.items()}
         self.vectors: PassageVectors | None = None
-        self.scorers: dict[str, tuple[Scorer, Windows]] = {}
+        self.models: dict[str, tuple[Scorer, Windows | None]] = {}  # vectors, then rankers
         if VECTORS in self.names:
-            encoder = os.path.join(folder, ENCODER)
-            self.vectors = PassageVectors(os.path.join(folder, VECTORS_FOLDER), encoder, s.windows, hashes)
+            vectors, encoder = (os.path.join(folder, name) for name in (VECTORS_FOLDER, ENCODER))
+            self.vectors = PassageVectors(vectors, encoder, s.windows, text_hashes(self.docs))
+            self.models[VECTORS] = self.vectors.encoder, self.vectors.windows
         for part, model in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
-                self.scorers[part] = ranker, Windows(s.windows)
+                self.models[part] = ranker, Windows(s.windows)
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them."""
@@ -152,26 +138,24 @@ class CombinedSearch:
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:
         """The candidates of a query, without `barred` documents, in order of reciprocal rank fusion."""
-        nothing = Scores([], {part: np.zeros(0) for part in self.names}, {})
         words, depth = self.collection.words(query), self.settings.depth
         lexical = {part: model.scores(words)[0] for part, model in self.lexical.items()}
         stages = [np.where(scores > 0, scores, -np.inf) for scores in lexical.values()]
         if self.vectors:
             cosines, nearest = self.vectors.cosines(query)
-            if not words and cosines.max() <= self.vectors.noise:
-                return nothing
-            stages.append(cosines)
+            # Without a word of the collection and a vector nearer than random letters, nothing is found.
+            stages = [*stages, cosines] if words or cosines.max() > self.vectors.noise else []
         # The best candidates of each first stage.
-        runs = []
+        fused: dict[int, float] = {}
         for scores in stages:
             best = [n for n in top(scores, depth + len(barred)).tolist() if self.ids[n] not in barred][:depth]
-            if best:
-                runs.append(dict(ordered([("q", [self.ids[n] for n in best], scores[best])])))
-        if not runs:
-            return nothing
-        docids = dict(ordered(reciprocal_ranks(runs)))["q"].ranked()
+            for rank, n in enumerate(best, 1):
+                fused[n] = fused.get(n, 0.0) + 1 / (RRF_K + rank)
+        numbers = sorted(fused, key=lambda n: -fused[n])
+        docids = [self.ids[n] for n in numbers]
+        if not docids:
+            return Scores([], {part: np.zeros(0) for part in self.names}, {})
         # The scores of all parts.
-        numbers = self.collection.numbers(docids)
         parts: dict[str, np.ndarray] = {}
         windows: dict[str, np.ndarray] = {}
         for part in self.names:
@@ -182,46 +166,32 @@ class CombinedSearch:
             elif part == VECTORS:
                 parts[part], windows[part] = cosines[numbers].astype(np.float64), nearest[numbers]
             else:
-                scorer, read = self.scorers[part]
+                scorer, read = self.models[part]
                 (asked,) = scorer.encode_queries([query])
-                texts = scorer.encode_documents([self.docs[docid] for docid in docids], read.reach(scorer.max_length))
+                limit = read.reach(scorer.max_length) if read else None
+                texts = scorer.encode_documents([self.docs[docid] for docid in docids], limit)
                 values, windows[part] = best_windows(scorer, [(asked, text) for text in texts], read)
                 parts[part] = values.astype(np.float64)
         return Scores(docids, parts, windows)
 
     def passage(self, part: str, query: str, docid: str, window: int) -> str:
-        """The text of a window in `Scores`; empty if the part reads the whole document."""
-        text = self.docs[docid]
-        if part != VECTORS:
-            ranker, windows = self.scorers[part]
-            assert isinstance(ranker, CrossEncoderScorer)
-            return passage_of(ranker, query, text, windows, window)
-        assert self.vectors is not None
-        encoder, windows = self.vectors.encoder, self.vectors.windows
-        room, prompt = encoder.room(np.zeros(0, np.int32)), len(encoder.prompts[1])
-        return _window(
-            encoder.tokenizer, encoder.prompt_texts[1] + text, prompt, room, windows.reach(room), windows, window
-        )
-
-
-def passage_of(ranker: CrossEncoderScorer, query: str, text: str, windows: Windows, window: int) -> str:
-    """The text of one window, as the ranker reads it with this query; empty if it reads the whole document."""
-    room = ranker.room(ranker.encode_queries([query])[0])
-    return _window(ranker.tokenizer, text, 0, room, windows.reach(ranker.max_length), windows, window)
-
-
-def _window(tokenizer: Tokenizer, text: str, skip: int, room: int, reach: int, windows: Windows, number: int) -> str:
-    """The text of a window of `room` tokens, among the `reach` tokens after the first `skip`."""
-    # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens. What follows the
-    # window does not matter, but that something does.
-    reach = min(reach, windows.start(number, reach, room) + room + 1)
-    most = CHARACTERS_PER_TOKEN * (skip + reach)
-    beginning = text[: text.rfind(" ", 0, most) + 1].rstrip() if len(text) > most else text
-    (encoding,) = tokenizer.encode_batch([beginning or text])
-    if len(encoding) < skip + reach and len(beginning) < len(text):
-        (encoding,) = tokenizer.encode_batch([text])
-    offsets = encoding.offsets[skip:][:reach]
-    if len(offsets) <= room:
-        return ""
-    start = windows.start(number, len(offsets), room)
-    return text[offsets[start][0] : offsets[start + room - 1][1]]
+        """The text of a window in `Scores`, as the model reads it with this query; empty if it reads the whole document."""
+        scorer, windows = self.models[part]
+        assert isinstance(scorer, CrossEncoderScorer | BiEncoderScorer)
+        text, windows, skip = self.docs[docid], windows or Windows(1), 0
+        room, reach = scorer.room(scorer.encode_queries([query])[0]), windows.reach(scorer.max_length)
+        if isinstance(scorer, BiEncoderScorer):  # a prompt precedes the text
+            text, skip, reach = scorer.prompt_texts[1] + text, len(scorer.prompts[1]), windows.reach(room)
+        # As `Tokenizer.encode_prefixes`: of a long text only the beginning is tokenized, unless it has too few tokens. What follows
+        # the window does not matter, but that something does.
+        limit = skip + min(reach, windows.start(window, reach, room) + room + 1)
+        most = CHARACTERS_PER_TOKEN * limit
+        beginning = text[: text.rfind(" ", 0, most) + 1].rstrip() if len(text) > most else text
+        (encoding,) = scorer.tokenizer.encode_batch([beginning or text])
+        if len(encoding) < limit and len(beginning) < len(text):
+            (encoding,) = scorer.tokenizer.encode_batch([text])
+        offsets = encoding.offsets[skip:limit]
+        if len(offsets) <= room:
+            return ""
+        start = windows.start(window, len(offsets), room)
+        return text[offsets[start][0] : offsets[start + room - 1][1]]

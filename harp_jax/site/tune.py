@@ -15,7 +15,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.made import InputPath
 from harp_jax.base.progress import progress
 from harp_jax.corpus.labels import read_labels, relevant_only
-from harp_jax.corpus.query_sets import connected, make_folds
+from harp_jax.corpus.query_sets import make_folds
 from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries
 from harp_jax.evaluation.measures import one_measure
 from harp_jax.evaluation.significance import clustered_variance
@@ -28,11 +28,8 @@ MIN_GROUPS = 10  # with fewer groups of queries the standard error means little
 
 @dataclass(frozen=True)
 class TunedWeights:
-    """The best `weights` (part → weight) on `queries` judged queries, and the `before` in use.
-
-    `gain`: out of fold, compared with those in use (mean `baseline` of the measure), and its standard `error`. `absent`: judged
-    documents that the site lacks.
-    """
+    """The best `weights` (part → weight) on `queries` judged queries, and the `before` in use. `gain`: out of fold, compared with
+    those in use (mean `baseline` of the measure), and its standard `error`."""
 
     weights: dict[str, float]
     before: dict[str, float]
@@ -41,7 +38,6 @@ class TunedWeights:
     baseline: float
     gain: float
     error: float
-    absent: int = 0
 
     @property
     def holds(self) -> bool:
@@ -61,20 +57,17 @@ def tune(
     folder: str, labels: InputPath, queries: InputPath = "", measure: str = "RR@10", dry_run: bool = False
 ) -> TunedWeights:
     """Tunes the sum of a site and, unless `dry_run`, writes weights that hold into its search.json, where `harp site` keeps them.
-
     `labels` and `queries`: see `read_judged`. A ranker takes part if it is in use. Raises InputError for bad input, and for too few
-    queries.
-    """
+    queries."""
     settings = Settings.load(folder)
-    models = {part: model for part, model in settings.models.items() if part in settings.weights}
-    search = CombinedSearch(folder, replace(settings, models=models).everything)
-    texts, qrels, absent = read_judged(labels, queries, {*search.ids})
+    parts = [part for part in settings.everything if part in settings.weights or part not in settings.models]
+    search = CombinedSearch(folder, parts)
+    texts, qrels = read_judged(labels, queries, {*search.ids})
     pool: Pool = {}
     for qid in progress(qrels, unit="queries", desc="search"):
         if (scores := search.scores(texts[qid])).docids:
-            table = [normalised(scores.parts[part], "minmax") for part in search.names]
-            pool[qid] = scores.docids, np.array(table)
-    tuned = replace(best_weights(pool, qrels, search.names, settings.weights, measure), absent=absent)
+            pool[qid] = scores.docids, np.array([normalised(scores.parts[part], "minmax") for part in parts])
+    tuned = best_weights(pool, qrels, parts, settings.weights, measure)
     if tuned.holds and not dry_run:
         by = f"{tuned.measure} on {tuned.queries} queries"
         replace(settings, weights=tuned.weights, tuned=by).save(folder)
@@ -84,43 +77,35 @@ def tune(
 def best_weights(
     pool: Pool, qrels: Qrels, parts: Collection[str], before: Mapping[str, float], measure: str = "RR@10"
 ) -> TunedWeights:
-    """Fits the weights of `parts`, the rows of the pool's tables, starting from `before`.
-
-    Raises InputError if the queries form fewer than MIN_GROUPS groups that share no relevant document.
-    """
-    judged = relevant_only(qrels)
-    groups = connected([*judged], judged)
+    """Fits the weights of `parts`, the rows of the pool's tables, starting from `before`. Raises InputError if the queries form
+    fewer than MIN_GROUPS groups that share no relevant document."""
+    groups = components(qrels)
     if len(groups) < MIN_GROUPS:
         raise InputError(f"only {len(groups)} queries that share no relevant document, {MIN_GROUPS} needed; judge more")
     folds = {qid: str(fold) for qid, fold in make_folds(groups, min(FOLDS, len(groups))).items()}
     start = tuple(before.get(part, 0.0) for part in parts)
-    fitting = Fitting(pool, judged, measure)
+    fitting = Fitting(pool, qrels, measure)
     by_fold = fitting.by_fold(folds, start)
     baseline = fitting.values(start)
-    differences = np.array([fitting.values(by_fold[folds[qid]])[qid] - baseline[qid] for qid in judged])
-    number = {qid: n for n, group in enumerate(components(judged)) for qid in group}
-    error = math.sqrt(clustered_variance(differences, [number[qid] for qid in judged]))
-    fitted = fitting.best([*judged], start)
+    differences = np.array([fitting.values(by_fold[folds[qid]])[qid] - baseline[qid] for qid in qrels])
+    number = {qid: n for n, group in enumerate(groups) for qid in group}
+    fitted = fitting.best([*qrels], start)
     return TunedWeights(
         weights={part: weight for part, weight in zip(parts, fitted) if weight},
         before=dict(before),
         measure=str(one_measure(measure)),
-        queries=len(judged),
-        baseline=float(np.mean([baseline[qid] for qid in judged])),
+        queries=len(qrels),
+        baseline=float(np.mean([baseline[qid] for qid in qrels])),
         gain=float(differences.mean()),
-        error=error,
+        error=math.sqrt(clustered_variance(differences, [number[qid] for qid in qrels])),
     )
 
 
-def read_judged(
-    labels: str, queries: str = "", docids: Collection[str] | None = None
-) -> tuple[dict[str, str], Qrels, int]:
-    """(queries, judgments of the site's documents, number of judged documents that it lacks) of queries with a relevant document.
-
+def read_judged(labels: str, queries: str = "", docids: Collection[str] | None = None) -> tuple[dict[str, str], Qrels]:
+    """(queries, judgments of the site's documents) of queries with a relevant document; prints a note about other documents.
     `labels`: query<TAB>document<TAB>level lines, or judgments by the ids of the file `queries`. `docids`: the site's documents
     (default: those that are judged). A page's judgment counts for its sections, unless they are judged; a section's counts for its
-    page if only that is a document. Raises InputError if none is left.
-    """
+    page if only that is a document. Raises InputError if none is left."""
     texts, judgments = (read_queries(queries), read_qrels(labels)) if queries else read_labels(labels)
     docids = {docid for levels in judgments.values() for docid in levels} if docids is None else docids
     sections: dict[str, list[str]] = {}
@@ -141,4 +126,6 @@ def read_judged(
     if not judged:
         wrong = f"no query has a text and a relevant document of the site, whose ids are like {next(iter(docids))}"
         raise InputError(f"{labels}: {wrong}; check it{' and --queries' if queries else ''}")
-    return texts, judged, len(absent)
+    if absent:
+        print(f"note: {len(absent)} judged documents are not in the site", flush=True)
+    return texts, judged

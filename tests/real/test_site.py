@@ -12,7 +12,7 @@ import pytest
 
 import harp_jax as hj
 from harp_jax.site import ranker
-from harp_jax.site.build import LABELLED
+from harp_jax.site.search import LABELLED
 from tests.support import site_pages
 from tests.support.commands import python
 from tests.support.processes import none_left

@@ -13,6 +13,9 @@ import urllib.request
 import numpy as np
 import pytest
 
+pytest.importorskip("starlette")
+pytest.importorskip("httpx2")
+
 from harp_jax.api import Reranker
 from harp_jax.corpus.labels import LabelFile
 from harp_jax.ranking.lexical import Bm25, search
@@ -20,9 +23,6 @@ from harp_jax.serving.server import HOST, LARGEST_BODY, MOST_DOCUMENTS, MOST_RES
 from harp_jax.serving.session import NOTHING, SearchSession, Sources
 from harp_jax.site.search import CombinedSearch
 from tests.support.look_site import DOCS, HOSTILE, QUERIES, TUNED, write_site
-
-pytest.importorskip("starlette")
-pytest.importorskip("httpx2")
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +194,9 @@ def answered(address):
 
 
 def test_a_copy_with_another_cache_and_several_workers_answers_the_same(tmp_path):
-    """The folder is moved and read-only, and no cache is left. One worker is killed: the server ends and says why."""
-    weights = {"BM25": 1.0, "vectors": 2.0}
-    site = write_site(tmp_path / "site", weights=weights, encoder="encoder", models={})
+    """The folder is moved, read-only and without queries; no cache is left. One worker is killed: the server ends and says why."""
+    site = write_site(tmp_path / "site", weights={"BM25": 1.0, "vectors": 2.0}, encoder="encoder", models={})
+    (site / "pages" / "queries.tsv").write_text("")
     expected = CombinedSearch(str(site)).search("red cat", 3)
     copied = site.rename(tmp_path / "elsewhere")
     for path in (copied, *copied.rglob("*")):

@@ -44,17 +44,17 @@ def test_random_judgments_gain_nothing_out_of_fold():
     assert sum(each.holds for each in tuned) <= 3
 
 
-def test_a_pages_judgment_counts_for_its_sections(tmp_path):
+def test_a_pages_judgment_counts_for_its_sections(tmp_path, capsys):
     site = ["p#one", "p#two", "p", "whole", "other#x"]
-    labels = "a\tp\t1\na\tp#two\t0\nb\twhole#part\t2\nb\twhole#rest\t1\nc\tgone#x\nd\tother\n"
-    (tmp_path / "labels.tsv").write_text(labels)
-    queries, qrels, absent = read_judged(str(tmp_path / "labels.tsv"), "", site)
+    (tmp_path / "labels").write_text("a\tp\t1\na\tp#two\t0\nb\twhole#part\t2\nb\twhole#rest\t1\nc\tgone#x\nd\tother\n")
+    queries, qrels = read_judged(str(tmp_path / "labels"), "", site)
     by_text = {queries[qid]: levels for qid, levels in qrels.items()}
-    assert by_text == {"a": {"p#one": 1, "p#two": 0, "p": 1}, "b": {"whole": 2}, "d": {"other#x": 1}} and absent == 1
+    assert by_text == {"a": {"p#one": 1, "p#two": 0, "p": 1}, "b": {"whole": 2}, "d": {"other#x": 1}}
+    assert capsys.readouterr().out == "note: 1 judged documents are not in the site\n"
     (tmp_path / "queries.tsv").write_text("q1\tsome text\n")
     (tmp_path / "qrels").write_text("q1 0 other 2\nq2 0 p 1\n")
     by_ids = read_judged(str(tmp_path / "qrels"), str(tmp_path / "queries.tsv"), site)
-    assert by_ids == ({"q1": "some text"}, {"q1": {"other#x": 2}}, 0)
+    assert by_ids == ({"q1": "some text"}, {"q1": {"other#x": 2}})
 
 
 def test_weights_that_hold_are_written(tmp_path):
