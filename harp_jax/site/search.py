@@ -10,7 +10,8 @@ With all-MiniLM-L6-v2 the floor is about .35; "zzxqv wobblefrump" has .25, "post
 
 import json
 import os
-from collections.abc import Mapping, Sequence, Set
+from array import array
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
 
@@ -19,13 +20,14 @@ import numpy as np
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json_as, replacing, within
 from harp_jax.base.progress import progress
+from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.ranking.first_stage import indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, RRF_K, VECTORS, normalised
 from harp_jax.ranking.lexical import make, top
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_windows
-from harp_jax.ranking.vectors import PassageVectors, text_hashes
+from harp_jax.ranking.vectors import PassageVectors
 from harp_jax.site.options import FIELDS
 from harp_jax.text.languages import ENGLISH
 from harp_jax.text.tokenizer import CHARACTERS_PER_TOKEN
@@ -115,20 +117,26 @@ class CombinedSearch:
         self.settings = s = settings or Settings.load(folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
         self.docs, self.anchors = documents(folder), read_anchors(os.path.join(folder, ANCHOR_TEXTS))
-        texts = progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index")
-        self.collection = indexed(texts, "bm25f", s.language, self.anchors)  # BM25 reads only its texts
+        hashes = array("Q")  # of the documents' texts
+        self.collection = indexed(self._texts(hashes), "bm25f", s.language, self.anchors)  # BM25 reads only its texts
         self.ids = self.collection.docids
         self.lexical = {part: make(model, self.collection, s.parameters[model]) for part, model in LEXICAL.items()}
         self.vectors: PassageVectors | None = None
         self.models: dict[str, tuple[Scorer, Windows | None]] = {}  # vectors, then rankers
         if VECTORS in self.names:
             vectors, encoder = (os.path.join(folder, name) for name in (VECTORS_FOLDER, ENCODER))
-            self.vectors = PassageVectors(vectors, encoder, s.windows, text_hashes(self.docs))
+            self.vectors = PassageVectors(vectors, encoder, s.windows, hashes)
             self.models[VECTORS] = self.vectors.encoder, self.vectors.windows
         for part, model in s.models.items():
             if part in self.names:
                 ranker = load_scorer(os.path.join(folder, model), max_length=s.max_length, backend=backend)
                 self.models[part] = ranker, Windows(s.windows)
+
+    def _texts(self, hashes: "array[int]") -> Iterator[tuple[str, str]]:
+        """The documents' (docid, text); appends their hashes, by which their vectors are found: each file is read once."""
+        for docid, text in progress(self.docs.texts(), total=len(self.docs), unit="documents", desc="index"):
+            hashes.append(hash64(text))
+            yield docid, text
 
     def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
         """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them."""
