@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from harp_jax.base.files import replacing
-from harp_jax.base.made import KEPT, InputPath, NamedInputs, Speed, once
+from harp_jax.base.made import KEPT, InputPath, Made, NamedInputs, Speed, digest, forget, once
 from harp_jax.base.progress import progress
 from harp_jax.base.steps import Steps
 from harp_jax.corpus.query_sets import connected, make_folds
@@ -239,6 +239,10 @@ class SearchTest:
         """A path in the folder of the test's runs and report."""
         return os.path.join(self.output, "test", self.name, *names)
 
+    def page(self, with_ranker: bool) -> str:
+        """The report of the verdict on all parts, or on all but the rankers."""
+        return self.path(f"verdict{'_with_ranker' if with_ranker else ''}.html")
+
     @property
     def training(self) -> str:
         """The folder of what is trained, to be tested."""
@@ -256,7 +260,12 @@ class SearchTest:
         }
 
     def rank(self, title: str, model: str, output: str, **how: Any) -> None:
-        """Ranks the candidates by a trained model, unless that is done."""
+        """Ranks the candidates by a trained model, unless it has ranked those of earlier pages. Runs and verdicts of a model that
+        was trained anew are removed."""
+        made = Made.read(output)
+        if made and os.path.exists(model) and digest(model).sha256 != made.inputs["model"].sha256:
+            for path in (output, self.page(True)):
+                forget(path)
         if not os.path.exists(output):
             paths, options = self.collection, Reranking(FIELDS, windows=self.settings.windows, **how)
             texts = (paths["docs"], paths["queries"], paths["candidates"])
@@ -278,7 +287,7 @@ class SearchTest:
         curves = {"training": os.path.join(self.training, "ranker")} if rankers else {}
         trusted = VECTORS if self.trusted else ""
         judging = (runs, paths["queries"], paths["qrels"], self.name, trusted, measured, paths["docs"], curves)
-        page = self.path(f"verdict{'_with_ranker' if rankers else ''}.html")
+        page = self.page(bool(rankers))
         made = judge.already(*judging, output=page)
         verdict = made.result if made else judge(*judging, output=page)
         shutil.copyfile(page, os.path.join(self.output, "report.html"))

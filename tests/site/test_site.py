@@ -119,6 +119,12 @@ def test_an_encoder_is_adapted_to_the_links_and_the_search_keeps_the_other(built
     assert adapted.encode(["a gate"]).shape == (1, CONFIG.hidden)
     assert CombinedSearch(output).settings.encoder == "encoder" and result.ranker == ""
 
+    # Trained anew, it is tested anew.
+    shutil.rmtree(f"{output}/encoder_adapted")
+    monkeypatch.setattr(ranker, "MapOptions", partial(MapOptions, learning_rate=1e-9))
+    result = build(options, output)
+    assert f"RR@10 {before:.3f} → {before:.3f} (" in result.adapted
+
     # After a page has changed, the encoder is kept, like the test.
     (pages / "p3.html").write_text((pages / "p3.html").read_text().replace("</body>", "<p>More.</p></body>"))
     assert build(options, output).adapted == result.adapted
