@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ class Contrastive:
     teacher_weight: float = 0.0  # μ; above 0 the batch has the `teacher`'s scores, in the order of `members`
 
     predictions: int = 0
-    whole_batch: bool = True  # `loss` receives all microbatches at once
+    whole_batch: ClassVar = True
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         return batch

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +31,7 @@ class Finetune:
     predictions: int = 0  # masked positions per row: one per sequence with masked query prediction, else 0
     mask_token: int = 0
     marks: tuple[int, ...] = ()  # tokens before every query, such as [Q]; never masked
+    whole_batch: ClassVar = False
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.mqp_weight > 0:

@@ -6,7 +6,7 @@ tasks whose accuracy a trivial predictor such as document length reaches.
 
 import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ Loss = tuple[jax.Array, Metrics]  # float32 scalar, and metric sums
 
 class Objective(Protocol):
     """The computation of one step. All methods are pure functions; a batch is one microbatch."""
+
+    whole_batch: ClassVar[bool]  # `loss` receives all microbatches at once
 
     @property
     def predictions(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +42,7 @@ class Pretrain:
     continues: np.ndarray | None = field(default=None, compare=False)  # [vocab] bool: for masking whole words
     frozen: bool = False  # train the MLM head only
     shared_mask: bool = True  # of a text that both sides of a pair have
+    whole_batch: ClassVar = False
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         if not self.predictions:
@@ -90,6 +92,7 @@ class CoarseTune:
     vocab_size: int  # without padding
     marks: tuple[int, ...]
     mask_always: bool = False
+    whole_batch: ClassVar = False
 
     def mask(self, batch: Batch, key: jax.Array) -> Batch:
         ids = without_marks(batch, self.marks)

@@ -85,7 +85,7 @@ def batch_flops(config: ConfigDict, stage: Stage) -> float:
     layout = stage.source.layout
     rows = layout.rows * config.lanes * layout.microbatches
     shape, predictions = stage.encoder.padded, stage.objective.predictions
-    return stage.flops(shape, rows, config.row_length, layout.sequences, predictions)
+    return stage.model.flops(shape, rows, config.row_length, layout.sequences, predictions)
 
 
 class Free(NamedTuple):

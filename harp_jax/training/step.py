@@ -76,9 +76,9 @@ def gradients(
 ) -> tuple[dict, Metrics]:
     """Gradients of the batch's loss, and its metric sums. The microbatches of [microbatches, rows, T] are processed in turn. Losses
     divide by the counts of the whole batch, so the gradients of the microbatches add up to that of the batch. An objective that
-    compares texts of different microbatches receives them all (`Contrastive.whole_batch`)."""
+    compares texts of different microbatches receives them all (`whole_batch`)."""
     compute = jax.value_and_grad(objective.loss, has_aux=True)
-    if batch["tokens"].ndim == 2 or getattr(objective, "whole_batch", False):
+    if batch["tokens"].ndim == 2 or objective.whole_batch:
         masked = objective.mask(batch, mask_key)
         (_, metrics), grads = compute(params, masked, dropout_key, objective.counts(masked))
         return grads, metrics

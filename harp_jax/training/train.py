@@ -105,7 +105,7 @@ def train(
         upload()
 
         # Optimizer and state. The state is described before it exists, so that it is created, or restored, already sharded.
-        optimizer, rate = make_optimizer(config, steps, stage.frozen), schedule(config, steps)
+        optimizer, rate = make_optimizer(config, steps, stage.model.frozen), schedule(config, steps)
         described = abstract_state(stage, optimizer, mesh)
         shardings = jax.tree.map(lambda x: x.sharding, described)
 
@@ -263,8 +263,8 @@ def make_optimizer(config: ConfigDict, steps: int, frozen: Sequence[str] = ()) -
 def abstract_state(stage: Stage, optimizer: optax.GradientTransformation, mesh: Mesh) -> State:
     """The state as ShapeDtypeStructs with shardings, without allocating it."""
     wide = stage.encoder.padded.computing_in("float32")
-    tree = jax.eval_shape(lambda: initial(stage.init_params(wide, jax.random.key(0)), optimizer))
-    shardings = sharding.param_shardings(mesh, tree, stage.rules(wide))
+    tree = jax.eval_shape(lambda: initial(stage.model.init(wide, jax.random.key(0)), optimizer))
+    shardings = sharding.param_shardings(mesh, tree, stage.model.rules(wide))
     return jax.tree.map(lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings)
 
 
@@ -313,7 +313,7 @@ def make_evaluate(config: ConfigDict, stage: Stage, mesh: Mesh, lanes: Sequence[
     fixed: list[dict[str, np.ndarray]] = []
     if held_out is not None:
         layout = dataclasses.replace(stage.source.layout, microbatches=1)
-        source = dataclasses.replace(stage.source, reader=held_out, layout=layout, window=config.window)
+        source = dataclasses.replace(stage.source, reader=held_out.reader, layout=layout, window=config.window)
         batches = Batches(source, lanes)
         fixed = [batches.make()[0] for _ in range(config.eval_batches)]
     compute = jax.jit(make_eval(stage.objective, config.seed), out_shardings=sharding.replicated(mesh))
@@ -323,10 +323,10 @@ def make_evaluate(config: ConfigDict, stage: Stage, mesh: Mesh, lanes: Sequence[
         if held_out is not None:
             sums = add([jax.device_get(compute(params, sharding.put(batch, mesh))) for batch in fixed])
             metrics = summarise(sums)
-            for task in stage.trivial:
+            for task in held_out.trivial:
                 # The stream repeats its records, and a pair that is evaluated twice counts once.
-                metrics[f"{task}_pairs"] = min(sums.get(f"pairs/{task}", 0.0), held_out.sizes[task])
-            for sentence in not_beaten(metrics, stage.trivial) if step == stage.steps else ():
+                metrics[f"{task}_pairs"] = min(sums.get(f"pairs/{task}", 0.0), held_out.reader.sizes[task])
+            for sentence in not_beaten(metrics, held_out.trivial) if step == stage.steps else ():
                 log.warning("%s", sentence)
         if select is not None:
             if jax.process_count() > 1:  # each host may hold only a part (`mesh.fsdp`, `mesh.model`)

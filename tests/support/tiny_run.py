@@ -22,7 +22,7 @@ from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.input.lanes import packed_source
 from harp_jax.input.packing import Reader
 from harp_jax.training.stages.pretrain import pretrain_stage
-from harp_jax.training.stages.stage import Stage
+from harp_jax.training.stages.stage import HeldOut, Stage
 from harp_jax.training.train import train
 from tests.support import ROOT
 from tests.support.synthetic import SyntheticReader, tokenizer
@@ -46,7 +46,8 @@ def tiny_config(directory: str, **changes: object) -> ConfigDict:
 def with_pairs(stage: Stage, config: ConfigDict, reader: Reader, held_out: Reader | None = None) -> Stage:
     """A stage of pairs that was made without data, with these."""
     source = packed_source(config, stage.tokenizer, reader, 2, 2 * config.batch_pairs)
-    return dataclasses.replace(stage, source=source, held_out=held_out if config.eval_every else None)
+    evaluated = HeldOut(held_out, {}) if held_out and config.eval_every else None
+    return dataclasses.replace(stage, source=source, held_out=evaluated)
 
 
 def tiny_stage(config: ConfigDict) -> Stage:

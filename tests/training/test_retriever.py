@@ -24,6 +24,7 @@ from harp_jax.model.encoders.table import ENCODERS
 from harp_jax.text.tokenizer import SPECIAL_TOKENS
 from harp_jax.training.dry_run import dry_run
 from harp_jax.training.stages.retriever import check_vectors, retriever_stage, with_identities
+from harp_jax.training.stages.stage import HeldOut
 from harp_jax.training.train import train
 from tests.support.planted_pairs import bridge
 from tests.support.ranking_collection import judged, write_collection
@@ -159,7 +160,7 @@ def test_learns_which_words_belong_together(tmp_path):
     reader, held_out = (PlantedReader(texts, split) for split in ("train", "held out"))
     source = packed_source(config, stage.tokenizer, reader, 3, 3 * config.batch_pairs)
     source = dataclasses.replace(source, layout=with_identities(source.layout, config))
-    stage = dataclasses.replace(stage, source=source, held_out=held_out)
+    stage = dataclasses.replace(stage, source=source, held_out=HeldOut(held_out, {}))
     train(config, str(tmp_path / "run"), stage, jax.devices()[:1])
     before, after = (row for row in read_metrics(str(tmp_path / "run")) if row["split"] == "validation")
     assert before["pair_accuracy"] < 0.2 and after["pair_accuracy"] > 0.9

@@ -90,9 +90,12 @@ def test_weight_decay_is_not_applied_to_biases_and_norms():
 
 
 def test_held_out_metrics_repeat_and_a_task_no_better_than_its_trivial_predictor_is_named_at_the_end(tmp_path, caplog):
-    trivial = {"qdm": ("in_links", 0.9)}
     changes = {"steps": 4, "eval_every": 2, "eval_batches": 2, "learning_rate": 0.0}
-    workdir = run_tiny(tmp_path, change=lambda stage: dataclasses.replace(stage, trivial=trivial), **changes)
+
+    def known(stage):
+        return dataclasses.replace(stage, held_out=stage.held_out._replace(trivial={"qdm": ("in_links", 0.9)}))
+
+    workdir = run_tiny(tmp_path, change=known, **changes)
     rows = [row for row in read_metrics(workdir) if row["split"] == "validation"]
     assert [row["step"] for row in rows] == [0, 2, 4] and all(row["qdm_pairs"] > 0 for row in rows)
     assert rows[0]["loss"] == rows[2]["loss"]

@@ -29,7 +29,7 @@ from harp_jax.model.cross_encoder import Ranker, init_params, rules
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.finetune import DECODER, Finetune, init_decoder
 from harp_jax.text.tokenizer import marks_of
-from harp_jax.training.stages.stage import NoReader, Stage, Start, check_inputs, warn_if_constant
+from harp_jax.training.stages.stage import Model, NoReader, Stage, Start, check_inputs, warn_if_constant
 
 TASK = "rank"
 log = logging.getLogger(__name__)
@@ -82,8 +82,7 @@ def finetune_stage(config: ConfigDict, with_data: bool = True, judged: RankingDa
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
-        init_params=with_decoder(init_params, tokenizer.size) if predicting else init_params,
-        rules=decoder_rules if predicting else rules,
+        model=Model(with_decoder(init_params, tokenizer.size), decoder_rules) if predicting else Model(),
         start=with_decoder(start, tokenizer.size) if predicting else start,
         objective=objective,
         source=source,

@@ -19,7 +19,7 @@ from harp_jax.objectives.masking import max_predictions
 from harp_jax.objectives.objective import best_predictor
 from harp_jax.objectives.pretrain import Pretrain
 from harp_jax.text.tokenizer import Tokenizer
-from harp_jax.training.stages.stage import NoReader, Stage, check_inputs, warn_if_constant
+from harp_jax.training.stages.stage import HeldOut, NoReader, Stage, Trivial, check_inputs, warn_if_constant
 
 JUDGED = ("docs", "queries", "qrels", "candidates")
 HEAD_RATE = 1e-3  # learning rate of the head alone
@@ -35,11 +35,9 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     encoder, tokenizer, loaded = encoder_and_tokenizer(config)
     reader: Reader = NoReader(dict.fromkeys(tasks, 1))
     held_out = select = None
-    trivial: dict[str, tuple[str, float]] = {}
     if with_data:
-        predictors = check_data(config, tokenizer)
-        trivial = predictors if config.pair_weight else {}
-        reader, held_out = record_readers(config, tokenizer)
+        trivial = check_data(config, tokenizer)
+        reader, held_out = record_readers(config, tokenizer, trivial=trivial if config.pair_weight else {})
         if config.select:
             from harp_jax.input.ranking_groups import RankingDataset
             from harp_jax.ranking.selection import selecting_ranker
@@ -70,16 +68,15 @@ def pretrain_stage(config: ConfigDict, with_data: bool = True) -> Stage:
         source=packed_source(config, tokenizer, reader, group, group * config.batch_pairs),
         steps=config.steps,
         held_out=held_out,
-        trivial=trivial,
         select=select,
         check=partial(warn_if_constant, config) if config.pair_weight else None,
         before=partial(head_alone, config, alone) if headless and config.mlm_weight and config.mlm_head_steps else None,
     )
 
 
-def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str, float]]:
-    """Task → (name, accuracy) of the best trivial predictor in any of the data directories. Raises InputError for pairs of another
-    vocabulary, and for pairs without the scores that the loss needs."""
+def check_data(config: ConfigDict, tokenizer: Tokenizer) -> Trivial:
+    """The best trivial predictor of each task in any of the data directories. Raises InputError for pairs of another vocabulary,
+    and for pairs without the scores that the loss needs."""
     best: dict[str, tuple[str, float]] = {}
     for directory in config.data:
         manifest = read_manifest(directory)
@@ -99,8 +96,8 @@ def check_data(config: ConfigDict, tokenizer: Tokenizer) -> dict[str, tuple[str,
 
 
 def record_readers(
-    config: ConfigDict, tokenizer: Tokenizer, separate: SeparateTexts | None = None
-) -> tuple[Reader, Reader | None]:
+    config: ConfigDict, tokenizer: Tokenizer, separate: SeparateTexts | None = None, trivial: Trivial | None = None
+) -> tuple[Reader, HeldOut | None]:
     """The pair records to train on and, if the config evaluates, the held-out ones; `separate`: queries and pages apart."""
 
     def of(split: str) -> RecordReader:
@@ -109,7 +106,7 @@ def record_readers(
             config.seed, tokenizer.template, config.negatives, needs_scored_pairs(config), separate,
         )  # fmt: skip
 
-    return of("train"), of("validation") if config.eval_every else None
+    return of("train"), HeldOut(of("validation"), trivial or {}) if config.eval_every else None
 
 
 def head_alone(config: ConfigDict, objective: Pretrain, stage: Stage) -> tuple[ConfigDict, Stage]:

@@ -20,7 +20,7 @@ from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.objectives.contrastive import START, Contrastive
 from harp_jax.training.stages.pretrain import JUDGED, check_data, record_readers
-from harp_jax.training.stages.stage import NoReader, Stage, Start, check_inputs
+from harp_jax.training.stages.stage import Model, NoReader, Stage, Start, check_inputs
 
 COLLAPSED = 1e-3  # standard deviation of a batch's cosines; MiniLM's on Wikipedia's links is .12
 FULL = 1.25  # maximum groups of a batch, relative to the average: memory for cosines grows with its square
@@ -77,10 +77,7 @@ def retriever_stage(config: ConfigDict, with_data: bool = True) -> Stage:
     return Stage(
         encoder=encoder,
         tokenizer=tokenizer,
-        init_params=with_start(init_params),
-        rules=lambda shape: shape.rules,
-        flops=step_flops,
-        frozen=(START,),
+        model=Model(with_start(init_params), lambda shape: shape.rules, step_flops, frozen=(START,)),
         start=with_start(starting_params(given, (), tokenizer.size, config.model.initialisation)),
         objective=Contrastive(encoder.padded, *weights),
         source=replace(source, layout=with_identities(source.layout, config)),

@@ -7,8 +7,8 @@ objective (`objectives/objective.py`) if no other stage has it. Mesh, optimizer,
 import logging
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 from jax.sharding import PartitionSpec as P
@@ -27,29 +27,41 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Start = Callable[[EncoderConfig, jax.Array], dict]  # parameters from a shape and a key
+Trivial = Mapping[str, tuple[str, float]]  # task → (best trivial predictor, its accuracy)
 Evaluate = Callable[[dict, int], dict[str, float]]  # parameters, step → held-out metrics
 HEAD_DIRECTORY = "mlm_head"  # in a workdir: the run of `Stage.before`
 
 
+@dataclass(frozen=True)
+class Model:
+    """The parameters that a stage trains, by default the cross-encoder's with its heads. Functions get the encoder's shape with its
+    vocabulary padded."""
+
+    init: Start = cross_encoder.init_params  # draws a new float32 tree, whose shapes are those of the state
+    rules: Callable[[EncoderConfig], tuple[tuple[str, P], ...]] = cross_encoder.rules  # its sharding
+    flops: Callable[[EncoderConfig, int, int, int, int], float] = cross_encoder.step_flops
+    frozen: tuple[str, ...] = ()  # subtrees that the optimizer leaves out; the objective must not differentiate them
+
+
+class HeldOut(NamedTuple):
+    """Groups to evaluate the objective on, and the trivial predictors to compare with, as far as known."""
+
+    reader: Reader
+    trivial: Trivial
+
+
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """What differs between kinds of training. Functions get the encoder's shape with its vocabulary padded, that of the model."""
+    """What differs between kinds of training."""
 
     encoder: EncoderConfig
     tokenizer: "Tokenizer"
-    # The model, by default the cross-encoder with its heads: draws a new float32 tree, whose shapes are those of the state; shards
-    # it; counts FLOPs. The optimizer leaves out the subtrees in `frozen`, which the objective must not differentiate.
-    init_params: Start = cross_encoder.init_params
-    rules: Callable[[EncoderConfig], tuple[tuple[str, P], ...]] = cross_encoder.rules
-    flops: Callable[[EncoderConfig, int, int, int, int], float] = cross_encoder.step_flops
-    frozen: tuple[str, ...] = ()
+    model: Model = Model()
     start: Start  # the initial parameters (numpy)
     objective: Objective
     source: Source  # what to train on
     steps: int
-    held_out: Reader | None = None  # groups to evaluate the objective on
-    # Task → (best trivial predictor, its accuracy), to compare with on `held_out`; empty if unknown.
-    trivial: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    held_out: HeldOut | None = None
     # From shape and workdir: keeps the best parameters there.
     select: Callable[[EncoderConfig, str], Evaluate] | None = None
     spike: float = 8.0  # skip an update whose loss is this many standard deviations above the running mean; 0: never
