@@ -243,6 +243,13 @@ LINKLEARN: Fields = {
 }
 # fmt: on
 
+# Fields that name files or folders, and fields that change nothing but time.
+FILE_FIELDS = (
+    "data", "init", "tokenizer", "docs", "queries", "qrels", "candidates", "clicks", "vectors", "folds", "train_queries", "teacher",
+    "redirects",
+)  # fmt: skip
+SPEED_FIELDS = ("log_every", "checkpoint_every", "workers", "mesh.data", "mesh.fsdp", "mesh.model")
+
 FIELDS: Mapping[str, Fields] = {**{stage: {**LOOP, **own} for stage, own in OWN.items()}, "linklearn": LINKLEARN}
 
 # Where the paper (losses, masking) and its authors' code differ from our defaults; the generation job has presets of the same

@@ -20,7 +20,7 @@ from data_pipeline.engine import store
 from data_pipeline.engine.job import Job, MapFunction, P, Part
 from data_pipeline.engine.local import mebibytes
 from data_pipeline.engine.tables import Table, read_by
-from harp_jax.base.errors import InputError, needs
+from harp_jax.base.errors import InputError, first_line, needs
 from harp_jax.base.files import beside
 from harp_jax.base.progress import progress
 
@@ -85,7 +85,7 @@ class SparkEngine:
             self._session = SparkSession.builder.config(map=options).getOrCreate()
         except Exception as error:
             raise InputError(
-                f"Spark did not start with --master={self.master} ({_first_line(error)}); "
+                f"Spark did not start with --master={self.master} ({first_line(error)}); "
                 "it needs Java 17 (JAVA_HOME) and a reachable master"
             ) from error
         self._session.sparkContext.setLogLevel("ERROR")
@@ -172,7 +172,7 @@ class SparkEngine:
             if "Traceback (most recent call last)" in str(error):
                 raise  # a bug in a map, not in the input
             raise InputError(
-                f"Spark failed in stage {stage!r} ({_first_line(error)}); see its log and run the command again: it resumes"
+                f"Spark failed in stage {stage!r} ({first_line(error)}); see its log and run the command again: it resumes"
             ) from error
 
     def close(self) -> None:
@@ -184,7 +184,3 @@ class SparkEngine:
 def _uri(path: str) -> str:
     """A file:// URI, not the cluster's default file system: `store.read` must find the same files."""
     return "file://" + os.path.abspath(path)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from harp_jax.base.errors import InputError, needs
+from harp_jax.base.errors import InputError, first_line, needs
 from harp_jax.base.files import files_below
 
 os.environ["EPATH_USE_TF"] = "false"  # Orbax's etils reads it once, at the first path
@@ -38,9 +38,8 @@ def store_of(path: str) -> Iterator[Any]:
     except (InputError, FileNotFoundError):
         raise
     except Exception as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0][:200]
         advice = "check the bucket and the credentials, and run the same command again"
-        raise InputError(f"cannot reach {path}: {said}; {advice}") from error
+        raise InputError(f"cannot reach {path}: {first_line(error)}; {advice}") from error
 
 
 def read(path: str) -> bytes:

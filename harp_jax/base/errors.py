@@ -34,5 +34,10 @@ def how_to_fetch(path: str) -> str:
     return f"; to use a model from the Hugging Face Hub, run `hf download {name} --local-dir {folder}` and name the folder {folder}"
 
 
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its class, for a message."""
+    return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
 class Terminated(InputError):
     """SIGTERM ended the work, which can resume; commands print it in one line and exit with status 143."""

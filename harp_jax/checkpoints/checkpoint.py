@@ -24,7 +24,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, first_line
 from harp_jax.checkpoints.recorded import CONFIG, config_digest, read_config
 
 log = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ class Checkpoints:
                 with contextlib.suppress(Exception):
                     act()
             raise InputError(
-                f"cannot write a checkpoint to {self.directory}: {_first_line(error)}; make room (or repair the disk) and run "
+                f"cannot write a checkpoint to {self.directory}: {first_line(error)}; make room (or repair the disk) and run "
                 f"the same command again: it resumes from step {max(self.steps(), default=0)}"
             ) from error
 
@@ -185,11 +185,11 @@ def _newest(steps: Iterable[int], read: Callable[[int], T], where: str) -> tuple
             except Exception as error:
                 if last and _transient(error):
                     raise InputError(
-                        f"cannot read checkpoint {step} in {where}: {_first_line(error)}; nothing was changed, run the same "
+                        f"cannot read checkpoint {step} in {where}: {first_line(error)}; nothing was changed, run the same "
                         "command again when the storage is back"
                     ) from error
                 then = "it is damaged and is skipped" if last else "trying again"
-                log.warning("checkpoint %d in %s cannot be read (%s); %s", step, where, _first_line(error), then)
+                log.warning("checkpoint %d in %s cannot be read (%s); %s", step, where, first_line(error), then)
             if not last:
                 time.sleep(RETRY_SECONDS)
         damaged.append(step)
@@ -207,10 +207,6 @@ def _transient(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]
 
 
 def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jax
 from ml_collections import ConfigDict
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, first_line
 from harp_jax.checkpoints.recorded import read_metrics
 from harp_jax.config import check_training
 from harp_jax.input.packing import batch_shapes
@@ -59,7 +59,7 @@ def dry_run(config: ConfigDict, topology: str = "") -> str:
 
     # The step, from descriptions of state and batch.
     mesh, layout, shape = sharding.make_mesh(config, devices), stage.source.layout, stage.encoder.padded
-    optimizer = make_optimizer(config, max(stage.steps, 1), stage.frozen)
+    optimizer = make_optimizer(config, max(stage.steps, 1), stage.model.frozen)
     state = abstract_state(stage, optimizer, mesh)
     step = jit_step(config, stage, optimizer, jax.tree.map(lambda x: x.sharding, state), mesh)
     split = sharding.batch_sharding(mesh, layout.microbatches)
@@ -236,10 +236,9 @@ def described(variable: str, extra: str, **topology: Any) -> list[Any]:
     try:
         return list(topologies.get_topology_desc(**topology).devices)
     except Exception as error:
-        first = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(
-            f"no such topology ({first[:120]}); GPUs are {', '.join(GPUS)}, each with :N; TPUs such as v3:2x2, v4:2x2x1 or "
-            f"v5e:2x4. It needs jax[{extra}]: install it here, or elsewhere and name the directory in {variable}"
+            f"no such topology ({first_line(error)[:120]}); GPUs are {', '.join(GPUS)}, each with :N; TPUs such as v3:2x2, "
+            f"v4:2x2x1 or v5e:2x4. It needs jax[{extra}]: install it here, or elsewhere and name the directory in {variable}"
         ) from error
 
 

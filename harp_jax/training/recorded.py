@@ -8,26 +8,21 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import Terminated
 from harp_jax.base.made import InputPath, OnceFunction, once
+from harp_jax.config import FILE_FIELDS, SPEED_FIELDS
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Fields that name files or folders, and fields that change nothing but time.
-FILES = (
-    "data", "init", "tokenizer", "docs", "queries", "qrels", "candidates", "clicks", "vectors", "folds", "train_queries", "teacher",
-    "redirects",
-)  # fmt: skip
-FREE = ("log_every", "checkpoint_every", "workers", "mesh.data", "mesh.fsdp", "mesh.model")
 
 
 def named_inputs(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The files that a training config names, by option."""
     config = arguments["config"]
-    return {f"config.{name}": config[name] for name in FILES if config.get(name)}
+    return {f"config.{name}": config[name] for name in FILE_FIELDS if config.get(name)}
 
 
 def recorded(function: Callable[P, T]) -> OnceFunction[P, T]:
     """`once` for a function of (config, output)."""
-    return once(inputs=named_inputs, speed=[f"config.{name}" for name in FREE])(function)
+    return once(inputs=named_inputs, speed=[f"config.{name}" for name in SPEED_FIELDS])(function)
 
 
 @recorded

@@ -16,7 +16,7 @@ from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import files_below, listed_sums, locked, replacing, sha256_file, write_sums
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
-from harp_jax.config import flattened
+from harp_jax.config import FILE_FIELDS, SPEED_FIELDS, flattened
 
 if TYPE_CHECKING:
     from harp_jax.text.tokenizer import Tokenizer
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: for files above WHOLE, only the size and END bytes at both ends are compared
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
-# Config fields that may change when a run resumes.
-FREE_TO_CHANGE = {"log_every", "checkpoint_every", "eval_every", "eval_batches", "mesh", "workers"}
+FREE_TO_CHANGE = {*SPEED_FIELDS, "eval_every", "eval_batches"}  # config fields that may differ when a run resumes
 
 
 def claim_workdir(
@@ -50,7 +49,7 @@ def claim_workdir(
             wrong = f"{workdir} was started on other data: {', '.join(changed)} changed since then"
             raise InputError(f"{wrong}; restore it, or choose another --workdir")
         old, new = dict(flattened(other)), dict(flattened(own))
-        names = [name for name in sorted({*old, *new}) if name.partition(".")[0] not in FREE_TO_CHANGE]
+        names = [name for name in sorted({*old, *new}) if name not in FREE_TO_CHANGE]
         if differences := [f"{name} was {old.get(name)!r}" for name in names if old.get(name) != new.get(name)]:
             wrong = f"{workdir} belongs to another config: {', '.join(differences[:5])}{' …' * (len(differences) > 5)}"
             raise InputError(f"{wrong}; choose another --workdir, or set these back")
@@ -66,13 +65,12 @@ def claim_workdir(
 
 
 def inputs_of(config: ConfigDict) -> list[list[str]]:
-    """[path, digest] of every input of a run. For a generation job it is the manifest's, which has those of the shards; for
-    documents and clicks above WHOLE bytes it is the size and the digest of the first and last megabyte."""
+    """[path, digest] of every input of a run. For a generation job it is the manifest's, which has those of the shards; for files
+    above WHOLE bytes it is the size and the digest of the first and last megabyte. A model is only read at the start."""
     manifests = [os.path.join(directory, "manifest.json") for directory in config.get("data", ())]
-    small = [config.get(name, "") for name in ("queries", "qrels", "candidates", "folds", "train_queries", "teacher")]
-    digests = [[path, sha256_file(path)] for path in (*manifests, *small) if path and os.path.isfile(path)]
-    digests += [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
-    for path in filter(os.path.isfile, (config.get(name, "") for name in ("docs", "clicks"))):
+    digests = [[path, hashlib.sha256(bucket.read(path)).hexdigest()] for path in manifests if bucket.is_bucket(path)]
+    names = (name for name in FILE_FIELDS if name not in ("data", "init", "tokenizer"))
+    for path in filter(os.path.isfile, (*manifests, *(config.get(name, "") for name in names))):
         size = os.path.getsize(path)
         if size <= WHOLE:
             digests.append([path, sha256_file(path)])
