@@ -5,8 +5,8 @@ import logging
 
 from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
 from harp_jax.baselines.linklearn.model import rank_linklearn
+from harp_jax.baselines.neural_ir.words import VECTORS, write_words
 from harp_jax.commands.options import add_documents, add_lexical, add_output
-from harp_jax.text.words import VECTORS, write_words
 
 
 def adapt_parser() -> Parser:

@@ -33,11 +33,11 @@ Figures: docs/lab/neural.md for neural rankers, docs/lab/links.md for links; the
 import os
 
 from harp_jax.base.errors import InputError
+from harp_jax.baselines.neural_ir.words import VECTORS, write_words
 from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs
 from harp_jax.experiments.experiment import check_known
 from harp_jax.experiments.pretraining import NONE, SYSTEMS, TASKS, Pretraining
 from harp_jax.ranking.first_stage import prior_files
-from harp_jax.text.words import VECTORS, write_words
 
 # Rows of the tables.
 LEXICAL = ("bm25", "ql", "bm25f", "expanded", "inlinks", "length")

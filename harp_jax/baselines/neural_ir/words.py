@@ -1,4 +1,4 @@
-"""Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection, and word vectors.
+"""Whole words: a vocabulary with document frequencies, built from a collection, and word vectors.
 
 A word is a sequence of letters and digits, lower-cased and optionally stemmed; in scripts without spaces a pair of adjacent
 letters, as in lexical ranking (`languages.splitter`). Stopwords are removed before stemming and leave no gap, because neural
