@@ -56,26 +56,6 @@ def print_dropped(counts: Mapping[str, int]) -> None:
         print("left out: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()))
 
 
-def survey_parser() -> ConfigParser:
-    parser = ConfigParser(
-        description="Read the links of a site; write its documents, anchor texts, and anchors of held-out pages as test queries.",
-        example="harp survey --config=data/site --config.source.paths=\"('site/',)\" --output=survey",
-    )
-    parser.add_force()
-    what = "directory for docs.jsonl, anchors.tsv, queries.tsv, qrels.txt, sources.tsv, survey.json"
-    parser.add_output("--output", required=True, help=what)
-    what = "maximum number of anchor texts to use as queries (300)"
-    parser.add_argument("--max_queries", type=positive, default=300, help=what)
-    parser.add_argument("--context_words", type=count, default=0, help="words of its sentence to add to an anchor (0)")
-    return parser
-
-
-def survey(a: argparse.Namespace) -> None:
-    from data_pipeline.output.survey import write_survey
-
-    print(write_survey(a.config, a.output, queries=a.max_queries, words=a.context_words)["text"])
-
-
 def inspect_parser() -> Parser:
     parser = Parser(
         description="Check every shard of a finished generation job against its manifest; print statistics and examples.",

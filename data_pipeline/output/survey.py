@@ -37,7 +37,6 @@ from data_pipeline.engine.tables import Row
 from data_pipeline.links import link_graph
 from data_pipeline.links.link_graph import most_first
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
-from data_pipeline.output.claim import once_for_config
 from data_pipeline.output.collection import ANCHOR_TEXTS_SQL, counted_texts, linked_pages, write_rows
 from data_pipeline.tasks.maps import split_of
 from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
@@ -88,8 +87,7 @@ class Query:
     in_title: bool = False
 
 
-@once_for_config
-def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> dict[str, Any]:
+def write_survey(config: ConfigDict, output: str, queries: int, words: int) -> dict[str, Any]:
     """Writes the folder `output` and returns the content of its survey.json; `text`: all of it in words. `held_out_trained`: links
     of held-out pages whose text other pages use, `held_out_titles`: whose text is the title of their destination; `held_out_texts`:
     distinct texts that are left, `held_out_in_title`: those whose words all occur in the title of a destination. config: a

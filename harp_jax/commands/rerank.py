@@ -1,11 +1,11 @@
-"""`harp rerank`, `harp fuse`, `harp query-probe`: rankings by a trained model, and sums of rankings."""
+"""`harp rerank`, `harp fuse`: rankings by a trained model, and sums of rankings."""
 
 import argparse
 import os
 import sys
 
 from harp_jax.base.cli import Parser, positive
-from harp_jax.commands.options import MODEL, RUN, add_backend, add_collection, add_documents, add_output, numbers
+from harp_jax.commands.options import MODEL, RUN, add_backend, add_collection, add_output, numbers
 from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
 
 
@@ -72,31 +72,3 @@ def fuse(a: argparse.Namespace) -> None:
     for fold, weights in fused.weights.items() if a.folds else ():
         print(f"fold {fold}: weights {', '.join(f'{weight:g}' for weight in weights)}", file=sys.stderr)
     print(f"{a.output}: {len(a.runs)} runs, {a.method}")
-
-
-def query_probe_parser() -> Parser:
-    parser = Parser(
-        description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
-        example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
-    )
-    what = "training workdir, or Hugging Face directory with an MLM head"
-    parser.add_input("--model", model=True, required=True, help=what)
-    add_documents(parser)
-    parser.add_argument("--documents", type=positive, default=1000, help="documents to probe, sampled by hash (1000)")
-    parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in place of the query (3)")
-    parser.add_argument("--max_length", type=positive, default=256, help="maximum tokens of the whole sequence (256)")
-    parser.add_input("--clicks", help="click log (ORCAS): probe its documents and compare with its queries")
-    parser.add_output("--output", required=True, help="JSONL file to write, one line per document")
-    return parser
-
-
-def query_probe(a: argparse.Namespace) -> None:
-    from harp_jax.baselines.query_probe import probe_files
-
-    summary = probe_files(
-        model=a.model, docs=a.docs, output=a.output, clicks=a.clicks, documents=a.documents, masks=a.masks,
-        max_length=a.max_length, fields=a.fields,
-    )  # fmt: skip
-    for name, number in summary.items():
-        of = summary["with known queries" if "known query" in name else "documents"]
-        print(f"{name}: {number}" + (f" ({number / of:.1%})" if name != "documents" else ""))

@@ -125,8 +125,6 @@ def coarse_tuning(
     models = (*starts, *(f"{system}{first}_t0_f{bench.tested[0]}" for system in begins if system != "cont_pre_fine"))
     for name in models if probe else ():
         model, report = f"{output}/{name}", f"{output}/probe_{name}.jsonl"
-        counts = steps(
-            f"Probe {name}", probe_files, model=model, clicks=clicks, docs=click_docs, documents=probe, output=report
-        )
+        counts = steps(f"Probe {name}", probe_files, model, click_docs, clicks, probe, report)
         print("\n".join(f"  {what}: {number}" for what, number in counts.items()))
     bench.table("table", rows, f"fine_tuned{first}", chance="BM25")
