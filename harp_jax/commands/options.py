@@ -7,13 +7,14 @@ from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.evaluate import MEASURES
+from harp_jax.ranking.options import OFFERED, Reranking
 from harp_jax.text.languages import ENGLISH
 
 DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, TREC SGML, or a folder of one of them"
 QUERIES = "queries: qid<TAB>text, JSONL, or TREC topics"
 MODEL = "ranker: an export (Hugging Face directory) or training workdir"
-BACKENDS = ("jax", "openvino", "onnx", "auto")
 RUN = "candidates: a TREC run (ours, Anserini's, Pyserini's), or MS MARCO's three-column format"
+WRITTEN_RUN = "the TREC run to write"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -62,21 +63,19 @@ def add_language(parser: Parser) -> None:
     parser.add_argument("--language", default=ENGLISH, help=what)
 
 
-def add_output(parser: Parser, what: str = "the TREC run to write") -> None:
-    """--output of a function with `made.once`, and --force (`cli.run`)."""
-    parser.add_output("--output", required=True, help=what)
-    parser.add_force()
+def add_backend(parser: Parser, what: str = "runtime for cross-encoders on CPU") -> None:
+    choices, more = (*OFFERED, "auto"), "(%(default)s); auto: the fastest one installed"
+    parser.add_argument("--backend", default=Reranking.backend, choices=choices, help=f"{what} {more}")
 
 
-def add_backend(parser: Parser) -> None:
+def add_computation(parser: Parser) -> None:
     """How a cross-encoder is computed."""
     parser.add_argument("--max_length", type=positive, help="maximum tokens of query plus document (as in training)")
     what = "MaxP: score at most this many windows per document, keep the best"
     parser.add_argument("--windows", type=positive, help=what)
-    what = "runtime for cross-encoders on CPU (jax); auto: the fastest one installed"
-    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
-    what = "precision of the computation (float32); int8 requires an export with harp export --int8"
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"), help=what)
+    add_backend(parser)
+    what = "precision of the computation (%(default)s); int8 requires an export with harp export --int8"
+    parser.add_argument("--dtype", default=Reranking.dtype, choices=OFFERED["openvino"], help=what)
 
 
 def add_table(parser: Parser) -> None:

@@ -100,7 +100,8 @@ def tables(
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
     if neural_rankers:
-        steps("Count words, train word vectors", write_words, benchmark.docs, words, benchmark.fields)
+        reading = (benchmark.docs, words, benchmark.fields, "english", "english")  # the stemmer and the stopwords
+        steps("Count words, train word vectors", write_words, *reading)
     for system in neural_rankers:
         vectors = {} if system == "duet" else {"vectors": f"{words}/{VECTORS}"}
         given = GIVEN if system.endswith("_given") else {}
