@@ -9,9 +9,9 @@ from dataclasses import replace
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import as_stored, check_outside
-from harp_jax.commands.options import add_computation, add_language, add_table, named, names
+from harp_jax.commands.options import add_computation, add_language, add_table, names
 from harp_jax.corpus.documents import FIELDS
-from harp_jax.corpus.paths import is_irds
+from harp_jax.corpus.paths import is_irds, named_paths
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.evaluation.report import Evaluation, Page, report_files
 from harp_jax.ranking.options import Reranking
@@ -32,7 +32,7 @@ def arguments_parser() -> Parser:
 
 def evaluation(a: argparse.Namespace, runs: dict[str, list[str]]) -> Evaluation:
     """The options that `harp evaluate` and `harp report` share."""
-    blank = named(a.blank, "--blank")
+    blank = named_paths(a.blank, "--blank")
     return Evaluation(
         a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle
     )  # fmt: skip
@@ -51,7 +51,7 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
     alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
     short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
     name_of = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
-    runs = named(arguments, "run", name_of.__getitem__)
+    runs = named_paths(arguments, "run", name_of.__getitem__)
     return {name: [path] if path in name_of or os.path.exists(path) else path.split(",") for name, path in runs.items()}
 
 
@@ -76,7 +76,7 @@ def report_parser() -> Parser:
 
 
 def report(a: argparse.Namespace) -> None:
-    page = Page(a.title, a.focus, (), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
+    page = Page(a.title, a.focus, (), named_paths(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
     print(report_files(evaluation(a, name_runs(a.run)), page, a.output))
     print(f"report: {a.output}")
 
@@ -113,7 +113,7 @@ def compare(a: argparse.Namespace) -> None:
     from harp_jax.ranking import comparison
 
     paths = parts(a.collection, a.docs, a.queries, a.qrels)
-    models = named(a.model, "--model", lambda path: os.path.basename(os.path.normpath(path)))
+    models = named_paths(a.model, "--model", lambda path: os.path.basename(os.path.normpath(path)))
     check_outside(a.output, [*paths.values(), *models.values()])
     reranking = Reranking(windows=a.windows, max_length=a.max_length, dtype=a.dtype, backend=a.backend)
     compared = comparison.Compared(

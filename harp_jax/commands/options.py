@@ -1,10 +1,6 @@
 """Options that several commands share: one spelling, one type and one help text each."""
 
-import os
-from collections.abc import Callable
-
 from harp_jax.base.cli import Parser, positive
-from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.ranking.options import OFFERED, Reranking
@@ -25,20 +21,6 @@ def names(text: str) -> tuple[str, ...]:
 def numbers(text: str) -> tuple[float, ...]:
     """The type of options such as --k1=0.6,0.9."""
     return tuple(float(part) for part in text.split(","))
-
-
-def named(words: list[str], option: str, name_of: Callable[[str], str] | None = None) -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"], or from a path alone, if `name_of` names it. InputError for other texts, and for
-    repeated names."""
-    paths: dict[str, str] = {}
-    for word in words:
-        name, equals, path = word.partition("=")
-        if name_of and (not equals or os.path.exists(word)):
-            name, path = name_of(word), word
-        if not (name and path) or name in paths:
-            raise InputError(f"{option} {word!r}: write NAME=PATH, and every name once")
-        paths[name] = path
-    return paths
 
 
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
