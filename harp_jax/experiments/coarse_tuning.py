@@ -27,7 +27,7 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.config import load_config
-from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs, reranking
+from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import rerank_files
 from harp_jax.training.recorded import train
@@ -102,8 +102,7 @@ def coarse_tuning(
         steps(f"Train {name}", train, load_config(COARSE, source | fields), f"{output}/{name}")
         if name != "continual":
             run = f"{output}/{name}.trec"
-            options = reranking(benchmark.fields, benchmark.rerank)
-            steps(f"Rank with {name}", rerank_files, f"{output}/{name}", docs, queries, bm25, run, options)
+            steps(f"Rank with {name}", rerank_files, f"{output}/{name}", docs, queries, bm25, run, bench.reranking)
             rows[name.replace("coarse", "coarse_tuned")] = [{FOLDED: run}]
 
     # Each of them fine-tuned in the collection's folds, several times.
