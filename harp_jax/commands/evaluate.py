@@ -9,8 +9,7 @@ from dataclasses import replace
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import as_stored, check_outside
-from harp_jax.commands.options import add_computation, add_language, add_table, names
-from harp_jax.corpus.documents import FIELDS
+from harp_jax.commands.options import add_computation, add_fields, add_language, add_table
 from harp_jax.corpus.paths import is_irds, named_paths
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.evaluation.report import Evaluation, Page, report_files
@@ -68,7 +67,7 @@ def report_parser() -> Parser:
     what = "training workdir with its name; repeatable"
     parser.add_input("--curves", action="append", default=[], help=what, metavar="NAME=DIR")
     parser.add_input("--docs", help="documents, for the texts of wins and losses")
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to quote (title,url,body)")
+    add_fields(parser, "quote")
     parser.add_argument("--query_texts", help="file with the query texts (--queries, if it has them)")
     parser.add_parameter(Page, "title", "title of the page")
     parser.add_output("--output", required=True, help="the HTML page to write")
@@ -97,7 +96,7 @@ def compare_parser() -> Parser:
     parser.add_input("--queries", help="queries to use instead of those of COLLECTION")
     parser.add_input("--qrels", help="judgments to use instead of those of COLLECTION")
     parser.add_input("--run", help="candidates to re-rank (BM25's best)")
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
+    add_fields(parser)
     parser.add_argument("--k", type=positive, default=100, help="candidates per query (100)")
     add_computation(parser)
     add_language(parser)

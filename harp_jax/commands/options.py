@@ -25,7 +25,11 @@ def numbers(text: str) -> tuple[float, ...]:
 
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
     parser.add_input("--docs", required=required, help=what)
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
+    add_fields(parser)
+
+
+def add_fields(parser: Parser, use: str = "read") -> None:
+    parser.add_argument("--fields", type=names, default=FIELDS, help=f"document fields to {use} (title,url,body)")
 
 
 def add_collection(parser: Parser) -> None:

@@ -96,10 +96,10 @@ def test_no_training_pair_has_a_tested_text(survey, tmp_path):
 def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
     c = config(survey[0])
     c.source.exclude = ("p1*", "p[23]?")
-    write_survey(c, str(tmp_path), 300, 0)
+    write_survey(c, str(tmp_path / "out"), 300, 0)
     left = {f"p{n}" for n in (0, *range(2, 10))}
-    assert {json.loads(line)["id"] for line in (tmp_path / "docs.jsonl").read_text().splitlines()} == left
-    assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "anchors.tsv"))} <= left
+    assert {json.loads(line)["id"] for line in (tmp_path / "out" / "docs.jsonl").read_text().splitlines()} == left
+    assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "out" / "anchors.tsv"))} <= left
 
 
 def test_words_of_the_sentence_are_the_nearest_ones_and_titles_are_compared_by_heading():
