@@ -15,8 +15,7 @@ def documents_parser() -> Parser:
         example="harp documents site/ --base_url=https://docs.example.org/ --output=docs.jsonl",
     )
     parser.add_input("pages", help="folder or file; its format is detected")
-    parser.add_force()
-    parser.add_output("--output", required=True, help="the JSONL file to write")
+    parser.add_recorded_output("the JSONL file to write")
     parser.add_argument("--format", default="", choices=("", *FORMATS), help="page format, if detection fails")
     what = "URL where the folder is served; without it, ids are file:///PATH"
     parser.add_argument("--base_url", default="", help=what)
@@ -38,8 +37,7 @@ def anchors_parser() -> ConfigParser:
         example="harp anchors --config=data/linked_jsonl --config.source.paths=\"('pages.jsonl',)\" "
         "--config.min_article_words=0 --output=anchors.tsv",
     )
-    parser.add_force()
-    parser.add_output("--output", required=True, help="the file to write: docid<TAB>anchor text<TAB>count")
+    parser.add_recorded_output("the file to write: docid<TAB>anchor text<TAB>count")
     return parser
 
 
@@ -54,26 +52,6 @@ def anchors(a: argparse.Namespace) -> None:
 def print_dropped(counts: Mapping[str, int]) -> None:
     if counts:
         print("left out: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()))
-
-
-def survey_parser() -> ConfigParser:
-    parser = ConfigParser(
-        description="Read the links of a site; write its documents, anchor texts, and anchors of held-out pages as test queries.",
-        example="harp survey --config=data/site --config.source.paths=\"('site/',)\" --output=survey",
-    )
-    parser.add_force()
-    what = "directory for docs.jsonl, anchors.tsv, queries.tsv, qrels.txt, sources.tsv, survey.json"
-    parser.add_output("--output", required=True, help=what)
-    what = "maximum number of anchor texts to use as queries (300)"
-    parser.add_argument("--max_queries", type=positive, default=300, help=what)
-    parser.add_argument("--context_words", type=count, default=0, help="words of its sentence to add to an anchor (0)")
-    return parser
-
-
-def survey(a: argparse.Namespace) -> None:
-    from data_pipeline.output.survey import write_survey
-
-    print(write_survey(a.config, a.output, queries=a.max_queries, words=a.context_words)["text"])
 
 
 def inspect_parser() -> Parser:
@@ -109,8 +87,7 @@ def teach_parser() -> Parser:
     what = "divide the scores by this (1; with --cosine 0.05, as in encoder training)"
     parser.add_argument("--temperature", type=float, default=None, help=what)
     parser.add_argument("--dtype", default="float32", help="precision of the computation (float32)")
-    parser.add_force()
-    parser.add_output("--output", required=True, help="directory for the pairs with scores")
+    parser.add_recorded_output("directory for the pairs with scores")
     return parser
 
 
@@ -132,8 +109,7 @@ def parquet_parser() -> Parser:
     )
     parser.add_argument("--data", required=True, help="output directory of harp generate")
     parser.add_argument("--tokenizer", default="", help="tokenizer of --data, if it has moved since harp generate")
-    parser.add_force()
-    parser.add_output("--output", required=True, help="folder to write")
+    parser.add_recorded_output("folder to write")
     return parser
 
 
@@ -145,18 +121,16 @@ def parquet(a: argparse.Namespace) -> None:
 
 
 def vocabulary_parser() -> ConfigParser:
-    from data_pipeline.output.vocabulary import KINDS
+    from data_pipeline.output.vocabulary import KINDS, write_vocabulary
 
     parser = ConfigParser(
         description="Train an uncased WordPiece or Unigram vocabulary from the documents that a generation config reads.",
         example="harp vocabulary --config=data/html --config.source.paths=\"('site/',)\" --output=vocabulary",
     )
-    what = "directory for tokenizer.json, tokenizer_config.json and vocab.txt (WordPiece)"
-    parser.add_output("--output", required=True, help=what)
-    what = "type of vocabulary; auto: unigram for languages without spaces between words, else wordpiece (auto)"
-    parser.add_argument("--kind", default="auto", choices=("auto", *KINDS), help=what)
-    what = "number of tokens, with the five special ones (8000)"
-    parser.add_argument("--size", type=positive, default=8000, help=what)
+    parser.add_recorded_output("directory for tokenizer.json, tokenizer_config.json and vocab.txt (WordPiece)")
+    what = "type of vocabulary; auto: unigram for languages without spaces between words, else wordpiece"
+    parser.add_parameter(write_vocabulary, "kind", what, choices=("auto", *KINDS))
+    parser.add_parameter(write_vocabulary, "size", "number of tokens, with the five special ones", type=positive)
     return parser
 
 
@@ -169,14 +143,15 @@ def vocabulary(a: argparse.Namespace) -> None:
 
 
 def sample_wiki_parser() -> Parser:
+    from data_pipeline.sample import SampleWiki
+
     parser = Parser(
         description="Write a small invented wiki with documents, queries, judgments and folds, for trials and the demo.",
         example="harp sample-wiki --output=wiki --pages=400",
     )
-    parser.add_force()
-    parser.add_output("--output", required=True, help="directory for the dump and the six text files")
-    parser.add_argument("--pages", type=positive, default=400, help="number of articles (400)")
-    parser.add_argument("--seed", type=count, default=0, help="random seed; the same seed writes the same bytes (0)")
+    parser.add_recorded_output("directory for the dump and the six text files")
+    parser.add_parameter(SampleWiki, "pages", "number of articles", type=positive)
+    parser.add_parameter(SampleWiki, "seed", "random seed; the same seed writes the same bytes", type=count)
     what = "make links state random facts, as a control"
     parser.add_argument("--uninformative_links", action="store_true", help=what)
     return parser

@@ -19,10 +19,7 @@ def arguments_parser() -> ConfigParser:
         example="harp generate --config=data/html:recommended --config.source.paths=\"('site',)\" \\\n"
         "    --config.tokenizer=all-MiniLM-L6-v2 --config.encoder=idf --output=pairs",
     )
-    parser.add_output(
-        "--output", required=True, help="directory for shards and manifest; an unfinished job there resumes"
-    )
-    parser.add_force()
+    parser.add_recorded_output("directory for shards and manifest; an unfinished job there resumes")
     parser.add_argument("--engine", default="local", choices=("local", "spark"), help="engine for the stages (local)")
     parser.add_argument("--master", default="", help="Spark master URL, or local[N] (config.workers local cores)")
     return parser

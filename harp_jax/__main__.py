@@ -39,8 +39,7 @@ def main(argv: list[str] | None = None) -> None:
     elif words[0] in COMMANDS:
         with ending_well():  # handles an interrupt or too little memory during imports
             command, parser = load(words[0])
-        sys.argv = [parser.prog, *words[1:]]  # commands record their command line from here
-        run(command, parser)
+        run(command, parser, words[1:])
     else:
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
         hint = f" did you mean {near[0]}?" if near else ""

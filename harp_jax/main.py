@@ -5,7 +5,6 @@ Rerunning the command resumes the run; SIGTERM saves and ends with status 143. W
 """
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from harp_jax.base.allocator import keep_pages
 from harp_jax.base.cli import TERMINATED, ConfigParser, count, positive, run
 from harp_jax.base.errors import InputError
+from harp_jax.base.progress import show_log
 
 if TYPE_CHECKING:
     from ml_collections import ConfigDict
@@ -43,8 +43,7 @@ def arguments_parser() -> ConfigParser:
 
 
 def main(args: argparse.Namespace) -> None:
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("harp_jax").setLevel(logging.INFO)
+    show_log()
     if args.topology and not args.dry_run:
         raise InputError("topologies are only for dry runs; add --dry_run")
     if (args.processes > 1 or args.process) and args.coordinator in ("", "auto"):

@@ -36,7 +36,7 @@ def test_a_model_card_shows_names_of_data_as_text(tmp_path):
 
 PAGE = "<html><body><main><h1>Fish</h1><p>Red <a href=b.html>cat</a>.</p></main></body></html>"
 PLAN = """from harp_jax.base.steps import Steps
-from harp_jax.text.words import write_words
+from harp_jax.baselines.neural_ir.words import write_words
 def plan(output): Steps(output)("words", write_words, "docs.tsv", f"{output}/words", epochs=0)
 """
 

@@ -8,7 +8,7 @@ Hidden units and learning rate are selected on held-out links, as in the paper: 
 --config.hidden="(10,)" --config.learning_rates="(0.003,)".
 
 Hardware: 2 CPU cores. Time: about two minutes a training for 1.4 million constraints (steps=3000), after a minute of reading.
-Figures: harp_jax/experiments/linklearn.py.
+Figures: docs/lab/linklearn.md.
 """
 
 from harp_jax.config import linklearn

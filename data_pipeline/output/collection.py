@@ -8,7 +8,7 @@ every claim about pre-training on links.
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
@@ -68,7 +68,7 @@ def write_documents(pages: InputPath, output: str, format_: str = "", base_url: 
     config.source.update(format=format_, paths=(pages,), base_url=base_url)
     config.min_article_words, config.memory_limit = 0, "2GB"
     config.workers = max(1, min(os.cpu_count() or 1, 8))
-    with linked_pages(config, output, [output], stages=2, links=False) as engine:
+    with linked_pages(config, output, stages=2, links=False) as engine:
         stage("written")
         link_graph.index(engine)
         written = write_rows(engine.job, output)
@@ -80,7 +80,7 @@ def write_documents(pages: InputPath, output: str, format_: str = "", base_url: 
 def write_anchors(config: ConfigDict, output: str) -> Anchors:
     """Writes "docid<TAB>anchor text<TAB>count" lines, by document and falling count. Anchor texts are normalised as in pre-training
     (lower case, single spaces). Works out of core. Raises InputError for bad input."""
-    with linked_pages(config, output, [output], stages=3) as engine:
+    with linked_pages(config, output, stages=3) as engine:
         stage("anchor texts")
         engine.join(tables.ANCHOR_TEXTS, ANCHOR_TEXTS_SQL.format("", ""))
         documents = written = links = 0
@@ -96,20 +96,18 @@ def write_anchors(config: ConfigDict, output: str) -> Anchors:
 
 
 @contextmanager
-def linked_pages(
-    config: ConfigDict, output: str, written: Sequence[str], stages: int, links: bool = True
-) -> Iterator[Engine]:
+def linked_pages(config: ConfigDict, output: str, stages: int, links: bool = True) -> Iterator[Engine]:
     """An engine whose job has parsed `config.source` and, if `links`, resolved every link to its destination (table `resolved`).
-    Tasks and encoder of the config are not used. The tables are in OUTPUT.work, removed at the end. `written`: the files that the
-    command writes; `stages`: how many stages it has, these included. Raises InputError for bad input, and for a written file that
+    Tasks and encoder of the config are not used. The tables are in OUTPUT.work, removed at the end. `output`: a file, or a
+    new folder; `stages`: how many stages the command has, these included. Raises InputError for bad input, and for an `output` that
     is an input."""
     config = config.copy_and_resolve_references()
     with config.unlocked():
         config.encoder, config.tasks = "uniform", ("rqp",)
         config.linking_pages = 1.0  # anchor texts count all links; only pairs need fewer
     c = plain(config)
-    for path in filter(os.path.exists, written):
-        files.output_path(path, formats.files_of(c["source"]))
+    if os.path.exists(output):
+        files.output_path(output, formats.files_of(c["source"]))
     paths = files.expand(tuple(c["source"]["paths"]))
     inner = (file for path in paths for file in (files.walk(path) if os.path.isdir(path) else [path]))
     size = sum(map(os.path.getsize, inner))

@@ -37,7 +37,6 @@ from data_pipeline.engine.tables import Row
 from data_pipeline.links import link_graph
 from data_pipeline.links.link_graph import most_first
 from data_pipeline.links.web_sites import TITLE_SEPARATOR
-from data_pipeline.output.claim import once_for_config
 from data_pipeline.output.collection import ANCHOR_TEXTS_SQL, counted_texts, linked_pages, write_rows
 from data_pipeline.tasks.maps import split_of
 from data_pipeline.text.terms import STOPWORDS, normalise_anchor, read_stopwords
@@ -47,7 +46,6 @@ from harp_jax.base.progress import stage
 from harp_jax.base.randomness import hash64
 from harp_jax.text.languages import ENGLISH, phrases
 
-WRITTEN = ("docs.jsonl", "anchors.tsv", "queries.tsv", "qrels.txt", "sources.tsv", "survey.json")
 ANCHOR_USE_SQL = """
     SELECT r.anchor AS anchor, CAST(SUM(1 - s.held) AS BIGINT) AS trained
     FROM resolved r JOIN source_pages s ON r.doc = s.doc WHERE r.problem = '' GROUP BY r.anchor
@@ -88,15 +86,13 @@ class Query:
     in_title: bool = False
 
 
-@once_for_config
-def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int = 0) -> dict[str, Any]:
-    """Writes the folder `output` and returns the content of its survey.json; `text`: all of it in words. `held_out_trained`: links
-    of held-out pages whose text other pages use, `held_out_titles`: whose text is the title of their destination; `held_out_texts`:
-    distinct texts that are left, `held_out_in_title`: those whose words all occur in the title of a destination. config: a
-    generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's sentence to add
-    to each. Works out of core. Raises InputError for bad input."""
-    path = {name: os.path.join(output, name) for name in WRITTEN}
-    with linked_pages(config, output, list(path.values()), stages=4) as engine:
+def write_survey(config: ConfigDict, output: str, queries: int, words: int) -> dict[str, Any]:
+    """Writes the new folder `output` and returns the content of its survey.json; `text`: all of it in words. `held_out_trained`:
+    links of held-out pages whose text other pages use, `held_out_titles`: whose text is the title of their destination;
+    `held_out_texts`: distinct texts that are left, `held_out_in_title`: those whose words all occur in the title of a destination.
+    config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
+    sentence to add to each. Works out of core. Raises InputError for bad input."""
+    with linked_pages(config, output, stages=4) as engine:
         job, c = engine.job, engine.job.config
         stage("held-out anchors")
         engine.map("source pages", mark_sources, bucket_parts(job, tables.PAGES))
@@ -106,7 +102,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
         sql = ANCHOR_TEXTS_SQL.format("JOIN source_pages s ON r.doc = s.doc", "AND s.held = 0")
         engine.join(tables.ANCHOR_TEXTS, sql)
         chosen, counts = choose(job, queries)
-        documents, _ = write_rows(job, path["docs.jsonl"])
+        documents, _ = write_rows(job, os.path.join(output, "docs.jsonl"))
         made = {"format": c["source"]["format"], "language": c["language"], "language_from": c["language_from"]}
         made |= {"documents": documents} | dict(zip(COUNTS, engine.query(COUNTS_SQL)[0])) | counts
         made |= {"queries": len(chosen), "losses": link_graph.losses(engine, with_links=True)}
@@ -121,7 +117,7 @@ def write_survey(config: ConfigDict, output: str, queries: int = 300, words: int
             ("sources.tsv", (f"{qid}\t{docid}\n" for qid, docid in apart)),
             ("survey.json", [json.dumps(made, indent=1, ensure_ascii=False)]),
         ):
-            with replacing(path[name]) as file:
+            with replacing(os.path.join(output, name)) as file:
                 file.writelines(lines)
         return made
 

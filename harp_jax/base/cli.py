@@ -6,16 +6,17 @@ underscores; dashes are accepted too. A parser knows which options are input and
 
 import argparse
 import contextlib
+import inspect
 import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated, how_to_fetch
 from harp_jax.base.files import DISK_FULL, as_stored, cache_directory, disk_full, expand_home, output_path
-from harp_jax.base.made import forget
+from harp_jax.base.made import forget, replace_outputs
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
 TERMINATED = 143  # the shell's status of a command ended by SIGTERM
@@ -48,6 +49,11 @@ class Parser(argparse.ArgumentParser):
             options["default"] = ""
         return super().add_argument(*names, **options)
 
+    def add_parameter(self, function: Callable[..., Any], name: str, what: str, **options: Any) -> None:
+        """An option for a parameter of a function or dataclass, with its default, which ends the help."""
+        default = inspect.signature(function).parameters[name].default
+        self.add_argument(f"--{name}", default=default, help=f"{what} ({default})", **options)
+
     def add_input(self, *names: str, model: bool = False, **options: Any) -> None:
         """An option whose PATH, PATH,PATH or NAME=PATH,PATH is read; for a `model` the error says how to fetch it from the Hub."""
         self._inputs[self.add_argument(*names, **options)] = model
@@ -56,8 +62,13 @@ class Parser(argparse.ArgumentParser):
         """An option that names a file or folder to write."""
         self._outputs.append(self.add_argument(*names, **options))
 
+    def add_recorded_output(self, what: str) -> None:
+        """--output of a function with `made.once`, and --force."""
+        self.add_output("--output", required=True, help=what)
+        self.add_force()
+
     def add_force(self) -> None:
-        """--force, which removes an --output that has a record (`run`)."""
+        """--force, which removes an --output that has a record, or what has one within it (`run`)."""
         self.add_argument("--force", action="store_true", help="replace what other options or inputs made at --output")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -203,13 +214,14 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def run(main: Callable[[argparse.Namespace], None], parser: Parser) -> None:
-    """Parse the command line and call `main`; argparse itself exits with status 2 on wrong usage."""
+def run(main: Callable[[argparse.Namespace], None], parser: Parser, words: Sequence[str] | None = None) -> None:
+    """Parse `words` (default: the command line) and call `main`; argparse itself exits with status 2 on wrong usage."""
     with ending_well():
-        arguments = parser.parse_args()
+        arguments = parser.parse_args(words)
         parser.check_paths(arguments)
         if getattr(arguments, "force", False):
             forget(arguments.output)
+            replace_outputs()
         main(arguments)
 
 

@@ -62,7 +62,7 @@ _replacing: list[bool] = []  # not empty: see `replace_outputs`
 
 
 def replace_outputs() -> None:
-    """From now on, what other options or inputs made is made again instead of refused, in this process (`harp plan --force`)."""
+    """From now on, what other options or inputs made is made again instead of refused, in this process (--force)."""
     _replacing.append(True)
 
 

@@ -1,5 +1,6 @@
-"""Progress with rate and remaining time: a bar on a terminal, a line every ten seconds in a log."""
+"""Progress with rate and remaining time: a bar on a terminal, a line every ten seconds in a log; and the package's messages."""
 
+import logging
 import sys
 from typing import Any
 
@@ -71,3 +72,9 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def show_log() -> None:
+    """Prints the package's log to stderr, and the warnings of others."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    logging.getLogger("harp_jax").setLevel(logging.INFO)

@@ -9,12 +9,11 @@ from dataclasses import replace
 from harp_jax.base.cli import Parser, positive
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import as_stored, check_outside
-from harp_jax.base.made import replace_outputs
-from harp_jax.commands.options import add_backend, add_language, add_output, add_table, named, names
-from harp_jax.corpus.documents import FIELDS
-from harp_jax.corpus.paths import is_irds
+from harp_jax.commands.options import add_computation, add_fields, add_language, add_table
+from harp_jax.corpus.paths import is_irds, named_paths
 from harp_jax.corpus.query_sets import fold_queries
 from harp_jax.evaluation.report import Evaluation, Page, report_files
+from harp_jax.ranking.options import Reranking
 
 
 def arguments_parser() -> Parser:
@@ -32,7 +31,7 @@ def arguments_parser() -> Parser:
 
 def evaluation(a: argparse.Namespace, runs: dict[str, list[str]]) -> Evaluation:
     """The options that `harp evaluate` and `harp report` share."""
-    blank = named(a.blank, "--blank")
+    blank = named_paths(a.blank, "--blank")
     return Evaluation(
         a.qrels, runs, a.queries, a.folds, a.fold, a.measures, a.baseline, a.confirm, a.chance, blank, a.oracle
     )  # fmt: skip
@@ -51,7 +50,7 @@ def name_runs(arguments: list[str]) -> dict[str, list[str]]:
     alone = [a for a in arguments if os.path.exists(a) or "=" not in a]
     short = [os.path.basename(path).removesuffix(".gz").rsplit(".", 1)[0] for path in alone]
     name_of = {path: path if short.count(name) > 1 else name for name, path in zip(short, alone)}
-    runs = named(arguments, "run", name_of.__getitem__)
+    runs = named_paths(arguments, "run", name_of.__getitem__)
     return {name: [path] if path in name_of or os.path.exists(path) else path.split(",") for name, path in runs.items()}
 
 
@@ -68,15 +67,15 @@ def report_parser() -> Parser:
     what = "training workdir with its name; repeatable"
     parser.add_input("--curves", action="append", default=[], help=what, metavar="NAME=DIR")
     parser.add_input("--docs", help="documents, for the texts of wins and losses")
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to quote (title,url,body)")
+    add_fields(parser, "quote")
     parser.add_argument("--query_texts", help="file with the query texts (--queries, if it has them)")
-    parser.add_argument("--title", default="Re-ranking", help="title of the page (Re-ranking)")
+    parser.add_parameter(Page, "title", "title of the page")
     parser.add_output("--output", required=True, help="the HTML page to write")
     return parser
 
 
 def report(a: argparse.Namespace) -> None:
-    page = Page(a.title, a.focus, (), named(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
+    page = Page(a.title, a.focus, (), named_paths(a.curves, "--curves"), a.docs, a.fields, a.query_texts)
     print(report_files(evaluation(a, name_runs(a.run)), page, a.output))
     print(f"report: {a.output}")
 
@@ -92,30 +91,28 @@ def compare_parser() -> Parser:
     parser.add_argument("collection", metavar="COLLECTION", nargs="?", default="", help=what)
     what = "cross-encoder: export, Hugging Face directory, training workdir, or USER/NAME on the Hub; repeatable"
     parser.add_argument("--model", action="append", required=True, metavar="[NAME=]DIR", help=what)
-    parser.add_output("--output", required=True, help="directory for all output")
+    parser.add_recorded_output("directory for all output")
     parser.add_input("--docs", help="documents to use instead of those of COLLECTION")
     parser.add_input("--queries", help="queries to use instead of those of COLLECTION")
     parser.add_input("--qrels", help="judgments to use instead of those of COLLECTION")
     parser.add_input("--run", help="candidates to re-rank (BM25's best)")
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
+    add_fields(parser)
     parser.add_argument("--k", type=positive, default=100, help="candidates per query (100)")
-    add_backend(parser)
+    add_computation(parser)
     add_language(parser)
     parser.add_argument("--tune", action="store_true", help="fit BM25's k1 and b to the judged queries, cross-fitted")
     parser.add_argument("--fuse", action="store_true", help="also rank by BM25 plus each model, weights cross-fitted")
     what = 'measures, as named by ir-measures; the first decides ("nDCG@10 RR@10 AP R@100")'
     parser.add_argument("--measures", help=what)
-    parser.add_argument("--force", action="store_true", help="replace what other options or inputs made in --output")
     return parser
 
 
 def compare(a: argparse.Namespace) -> None:
     from harp_jax.checkpoints.export import fetched  # loads JAX, as do the others
     from harp_jax.ranking import comparison
-    from harp_jax.ranking.rerank import Reranking
 
     paths = parts(a.collection, a.docs, a.queries, a.qrels)
-    models = named(a.model, "--model", lambda path: os.path.basename(os.path.normpath(path)))
+    models = named_paths(a.model, "--model", lambda path: os.path.basename(os.path.normpath(path)))
     check_outside(a.output, [*paths.values(), *models.values()])
     reranking = Reranking(windows=a.windows, max_length=a.max_length, dtype=a.dtype, backend=a.backend)
     compared = comparison.Compared(
@@ -128,8 +125,6 @@ def compare(a: argparse.Namespace) -> None:
     if missing := [path for path in read if not (is_irds(path) or os.path.exists(as_stored(path)))]:
         hint = next((how_to_fetch(path) for path in missing if path in local.values()), "")
         raise InputError(f"{', '.join(missing)}: no such file or folder; check the paths{hint}")
-    if a.force:
-        replace_outputs()
     print(comparison.compare(replace(compared, models=local), a.output))
     print(f"report: {os.path.join(a.output, 'report.html')}")
 
@@ -151,8 +146,8 @@ def queries_parser() -> Parser:
     parser.add_argument("what", choices=("folds",), help="what to write")
     parser.add_input("--queries", required=True, help="qid<TAB>text, JSONL, a BEIR folder, irds:ID")
     parser.add_input("--qrels", help="judgments: qid 0 docid level, a BEIR split, irds:ID")
-    parser.add_argument("--count", type=positive, default=5, help="number of folds (5)")
-    add_output(parser, "the file to write")
+    parser.add_parameter(fold_queries, "count", "number of folds", type=positive)
+    parser.add_recorded_output("the file to write")
     return parser
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from harp_jax.base.cli import Parser, count, positive
 from harp_jax.base.errors import InputError
-from harp_jax.commands.options import RUN, add_documents, add_lexical, add_output, numbers
+from harp_jax.commands.options import RUN, WRITTEN_RUN, add_documents, add_lexical, numbers
 from harp_jax.ranking.first_stage import FEATURES, Candidates, estimate, first_stage_files, prior_files
 from harp_jax.ranking.lexical import MODELS
+from harp_jax.ranking.options import PASSAGES
 from harp_jax.ranking.tune_first_stage import GRIDS, SAMPLE, grid_of, tune_files
 
 VECTORS = "vectors"
-PASSAGES = 4  # as in `ranking.vectors`, which loads JAX
 # Tuning options, and the model whose default values their help shows.
 AXES = {"k1": "bm25", "b": "bm25", "anchor_weight": "bm25f", "mu": "ql"}
 
@@ -28,7 +28,7 @@ def arguments_parser() -> Parser:
     what = f"vectors: maximum passages per document ({PASSAGES})"
     parser.add_argument("--passages", type=positive, default=PASSAGES, help=what)
     parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
-    add_output(parser)
+    parser.add_recorded_output(WRITTEN_RUN)
     parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
     parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
     parser.add_argument("--anchor_weight", type=float, help="bm25f: how many times a word of an anchor text counts (1)")
@@ -93,14 +93,14 @@ def tune_parser() -> Parser:
     )
     add_model(parser)
     parser.add_input("--qrels", required=True, help="judgments of the training queries")
-    parser.add_argument("--measure", default="nDCG@10", help="measure to tune for, as named by ir-measures (nDCG@10)")
+    parser.add_parameter(tune_files, "measure", "measure to tune for, as named by ir-measures")
     parser.add_input("--folds", help="file of qid<TAB>fold lines: tune for each fold on the others")
     for field, model in AXES.items():
         values = ",".join(f"{value:g}" for value in GRIDS[model][field])
         parser.add_argument(f"--{field}", type=numbers, help=f"values to try ({model}: {values}, and beyond)")
     what = f"judged queries to tune on, drawn by hash; 0: all ({SAMPLE})"
     parser.add_argument("--sample", type=count, default=SAMPLE, help=what)
-    add_output(parser, "JSON file to write, for harp first-stage --parameters")
+    parser.add_recorded_output("JSON file to write, for harp first-stage --parameters")
     return parser
 
 
@@ -128,7 +128,7 @@ def priors_parser() -> Parser:
     parser.add_argument("--feature", required=True, choices=FEATURES, help="rank by in-links or by length")
     parser.add_input("--anchors", help="inlinks: counts written by harp anchors")
     add_documents(parser, required=False, what="length: the documents")
-    add_output(parser)
+    parser.add_recorded_output(WRITTEN_RUN)
     return parser
 
 

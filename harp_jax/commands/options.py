@@ -1,19 +1,16 @@
 """Options that several commands share: one spelling, one type and one help text each."""
 
-import os
-from collections.abc import Callable
-
 from harp_jax.base.cli import Parser, positive
-from harp_jax.base.errors import InputError
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.evaluate import MEASURES
+from harp_jax.ranking.options import OFFERED, Reranking
 from harp_jax.text.languages import ENGLISH
 
 DOCUMENTS = "documents: MS MARCO docs.tsv, JSONL, TREC SGML, or a folder of one of them"
 QUERIES = "queries: qid<TAB>text, JSONL, or TREC topics"
 MODEL = "ranker: an export (Hugging Face directory) or training workdir"
-BACKENDS = ("jax", "openvino", "onnx", "auto")
 RUN = "candidates: a TREC run (ours, Anserini's, Pyserini's), or MS MARCO's three-column format"
+WRITTEN_RUN = "the TREC run to write"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -26,23 +23,13 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in text.split(","))
 
 
-def named(words: list[str], option: str, name_of: Callable[[str], str] | None = None) -> dict[str, str]:
-    """{"HARP": "run.trec"} from ["HARP=run.trec"], or from a path alone, if `name_of` names it. InputError for other texts, and for
-    repeated names."""
-    paths: dict[str, str] = {}
-    for word in words:
-        name, equals, path = word.partition("=")
-        if name_of and (not equals or os.path.exists(word)):
-            name, path = name_of(word), word
-        if not (name and path) or name in paths:
-            raise InputError(f"{option} {word!r}: write NAME=PATH, and every name once")
-        paths[name] = path
-    return paths
-
-
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:
     parser.add_input("--docs", required=required, help=what)
-    parser.add_argument("--fields", type=names, default=FIELDS, help="document fields to read (title,url,body)")
+    add_fields(parser)
+
+
+def add_fields(parser: Parser, use: str = "read") -> None:
+    parser.add_argument("--fields", type=names, default=FIELDS, help=f"document fields to {use} (title,url,body)")
 
 
 def add_collection(parser: Parser) -> None:
@@ -62,21 +49,19 @@ def add_language(parser: Parser) -> None:
     parser.add_argument("--language", default=ENGLISH, help=what)
 
 
-def add_output(parser: Parser, what: str = "the TREC run to write") -> None:
-    """--output of a function with `made.once`, and --force (`cli.run`)."""
-    parser.add_output("--output", required=True, help=what)
-    parser.add_force()
+def add_backend(parser: Parser, what: str = "runtime for cross-encoders on CPU") -> None:
+    choices, more = (*OFFERED, "auto"), "(%(default)s); auto: the fastest one installed"
+    parser.add_argument("--backend", default=Reranking.backend, choices=choices, help=f"{what} {more}")
 
 
-def add_backend(parser: Parser) -> None:
+def add_computation(parser: Parser) -> None:
     """How a cross-encoder is computed."""
     parser.add_argument("--max_length", type=positive, help="maximum tokens of query plus document (as in training)")
     what = "MaxP: score at most this many windows per document, keep the best"
     parser.add_argument("--windows", type=positive, help=what)
-    what = "runtime for cross-encoders on CPU (jax); auto: the fastest one installed"
-    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
-    what = "precision of the computation (float32); int8 requires an export with harp export --int8"
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "int8"), help=what)
+    add_backend(parser)
+    what = "precision of the computation (%(default)s); int8 requires an export with harp export --int8"
+    parser.add_argument("--dtype", default=Reranking.dtype, choices=OFFERED["openvino"], help=what)
 
 
 def add_table(parser: Parser) -> None:

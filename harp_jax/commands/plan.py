@@ -6,7 +6,6 @@ from typing import Any
 
 from harp_jax.base.cli import Parser
 from harp_jax.base.errors import InputError
-from harp_jax.base.made import replace_outputs
 from harp_jax.experiments.experiment import NAMES, find
 
 
@@ -39,7 +38,7 @@ def arguments_parser() -> Parser:
     what = "option of the experiment; repeatable"
     parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help=what)
     parser.add_argument("--dry_run", action="store_true", help="only print hours, GB and dollars (msmarco)")
-    parser.add_argument("--force", action="store_true", help="make again what other options or inputs made")
+    parser.add_force()
     return parser
 
 
@@ -54,6 +53,4 @@ def main(arguments: argparse.Namespace) -> None:
     values = experiment.arguments([*arguments.set, "dry_run=true"] if arguments.dry_run else arguments.set)
     if not arguments.output:
         raise InputError("no --output; the experiment needs a directory for its results")
-    if arguments.force:
-        replace_outputs()
     experiment.function(arguments.output, **values)

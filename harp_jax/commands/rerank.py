@@ -1,12 +1,13 @@
-"""`harp rerank`, `harp fuse`, `harp query-probe`: rankings by a trained model, and sums of rankings."""
+"""`harp rerank`, `harp fuse`: rankings by a trained model, and sums of rankings."""
 
 import argparse
 import os
 import sys
 
 from harp_jax.base.cli import Parser, positive
-from harp_jax.commands.options import MODEL, RUN, add_backend, add_collection, add_documents, add_output, numbers
+from harp_jax.commands.options import MODEL, RUN, WRITTEN_RUN, add_collection, add_computation, numbers
 from harp_jax.ranking.fuse import METHODS, NORMALISE, fuse_files
+from harp_jax.ranking.options import Reranking
 
 
 def arguments_parser() -> Parser:
@@ -17,7 +18,7 @@ def arguments_parser() -> Parser:
     parser.add_input("--model", model=True, required=True, help=MODEL)
     add_collection(parser)
     parser.add_input("--run", required=True, help=RUN)
-    add_output(parser)
+    parser.add_recorded_output(WRITTEN_RUN)
     parser.add_argument("--k", type=positive, help="re-rank and keep the best k candidates of each query (all)")
     parser.add_input("--only", help="a file whose lines begin with the query ids to re-rank (all)")
     parser.add_input("--folds", help="file of qid<TAB>fold lines, from which --fold selects queries")
@@ -27,12 +28,12 @@ def arguments_parser() -> Parser:
     parser.add_argument("--cosine", action="store_true", help=what)
     what = "tokens per batch, with padding (4096 on CPU, 65536 on accelerators)"
     parser.add_argument("--batch_tokens", type=positive, help=what)
-    add_backend(parser)
+    add_computation(parser)
     return parser
 
 
 def main(a: argparse.Namespace) -> None:
-    from harp_jax.ranking.rerank import Reranking, is_neural, rerank_files
+    from harp_jax.ranking.rerank import is_neural, rerank_files
 
     options = Reranking(
         a.fields, a.k, a.only, a.folds, a.fold, a.windows, a.blank_query, a.max_length, a.batch_tokens, a.dtype, a.cosine, a.backend
@@ -52,15 +53,15 @@ def fuse_parser() -> Parser:
     )
     parser.add_input("runs", nargs="+", help="TREC runs, or runs in MS MARCO's three-column format")
     parser.add_argument("--method", required=True, choices=METHODS, help="how to combine them")
-    what = "how to normalise the scores of a query before adding them (minmax)"
-    parser.add_argument("--normalise", default="minmax", choices=NORMALISE, help=what)
+    what = "how to normalise the scores of a query before adding them"
+    parser.add_parameter(fuse_files, "normalise", what, choices=NORMALISE)
     what = "weights: one number per run, as in search.json; or use --verdict, or --qrels and --folds"
     parser.add_argument("--weights", type=numbers, default=(), help=what)
     parser.add_input("--verdict", help="weights: use those of the site's verdict.json on these runs, in its order")
     parser.add_input("--qrels", help="weights: judgments")
     parser.add_input("--folds", help="weights: qid<TAB>fold file for cross-fitting")
-    parser.add_argument("--measure", default="nDCG@10", help="weights: measure to fit for (nDCG@10)")
-    add_output(parser)
+    parser.add_parameter(fuse_files, "measure", "weights: measure to fit for")
+    parser.add_recorded_output(WRITTEN_RUN)
     return parser
 
 
@@ -72,31 +73,3 @@ def fuse(a: argparse.Namespace) -> None:
     for fold, weights in fused.weights.items() if a.folds else ():
         print(f"fold {fold}: weights {', '.join(f'{weight:g}' for weight in weights)}", file=sys.stderr)
     print(f"{a.output}: {len(a.runs)} runs, {a.method}")
-
-
-def query_probe_parser() -> Parser:
-    parser = Parser(
-        description="Let a model's MLM head predict the queries of documents, and count what it predicts.",
-        example="harp query-probe --model=runs/coarse --docs=docs.tsv --clicks=orcas.tsv --output=probe.jsonl",
-    )
-    what = "training workdir, or Hugging Face directory with an MLM head"
-    parser.add_input("--model", model=True, required=True, help=what)
-    add_documents(parser)
-    parser.add_argument("--documents", type=positive, default=1000, help="documents to probe, sampled by hash (1000)")
-    parser.add_argument("--masks", type=positive, default=3, help="[MASK] tokens in place of the query (3)")
-    parser.add_argument("--max_length", type=positive, default=256, help="maximum tokens of the whole sequence (256)")
-    parser.add_input("--clicks", help="click log (ORCAS): probe its documents and compare with its queries")
-    parser.add_output("--output", required=True, help="JSONL file to write, one line per document")
-    return parser
-
-
-def query_probe(a: argparse.Namespace) -> None:
-    from harp_jax.baselines.query_probe import probe_files
-
-    summary = probe_files(
-        model=a.model, docs=a.docs, output=a.output, clicks=a.clicks, documents=a.documents, masks=a.masks,
-        max_length=a.max_length, fields=a.fields,
-    )  # fmt: skip
-    for name, number in summary.items():
-        of = summary["with known queries" if "known query" in name else "documents"]
-        print(f"{name}: {number}" + (f" ({number / of:.1%})" if name != "documents" else ""))

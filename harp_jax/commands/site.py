@@ -10,7 +10,7 @@ from typing import Any
 from harp_jax.base.cli import Parser, count, keep_compiled, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
-from harp_jax.commands.options import BACKENDS, MODEL, QUERIES
+from harp_jax.commands.options import MODEL, QUERIES, add_backend
 from harp_jax.site.options import SiteOptions, Source, Training
 from harp_jax.text.languages import ENGLISH
 
@@ -56,8 +56,7 @@ def add_options(parser: Parser, kind: type) -> None:
                 "type": float if isinstance(default, float) else number,
                 "help": f"{keywords['help']} ({default:g})",
             }
-        names = ["--encoder", "--vectors"] if name == "encoder" else [f"--{name}"]
-        (parser.add_input if name in FILES else parser.add_argument)(*names, choices=CHOICES.get(name), **keywords)
+        (parser.add_input if name in FILES else parser.add_argument)(f"--{name}", choices=CHOICES.get(name), **keywords)
 
 
 def options_of(a: argparse.Namespace) -> SiteOptions:
@@ -228,8 +227,7 @@ def look_parser() -> Parser:
 
 def add_server(parser: Parser) -> None:
     parser.add_argument("--port", type=count, default=8808, help="port to listen on; 0: any free port (8808)")
-    what = "runtime that computes a ranker's scores (jax); auto: the fastest one installed"
-    parser.add_argument("--backend", default="jax", choices=BACKENDS, help=what)
+    add_backend(parser, "runtime that computes a ranker's scores")
 
 
 def look(a: argparse.Namespace) -> None:

@@ -24,7 +24,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "parquet": ("data_pipeline.commands:parquet", "write pairs as Parquet, for PyTorch"),
         "anchors": ("data_pipeline.commands:anchors", "write what other pages call each page, for first-stage"),
         "documents": ("data_pipeline.commands:documents", "write the documents of pages or a dump as JSONL"),
-        "survey": ("data_pipeline.commands:survey", "read a site's links; make queries of held-out pages"),
         "vocabulary": ("data_pipeline.commands:vocabulary", "train a WordPiece or Unigram vocabulary on pages"),
         "sample-wiki": ("data_pipeline.commands:sample_wiki", "write a small artificial wiki with questions"),
     },
@@ -52,7 +51,6 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "look": ("harp_jax.commands.site:look", "serve a local page: compare BM25 and a re-ranker, add labels"),
         "search": ("harp_jax.commands.site:search", "rank a site for your own queries with every tested system"),
-        "query-probe": ("harp_jax.commands.rerank:query_probe", "test how a model completes queries"),
     },
     "experiments": {
         "plan": ("harp_jax.commands.plan", "run an experiment: its steps in order, each once"),

@@ -1,12 +1,11 @@
 """`harp adapt`, and what the baselines of the papers need: `harp words`, `harp linklearn-train`, `harp linklearn-rank`."""
 
 import argparse
-import logging
 
 from harp_jax.base.cli import ConfigParser, Parser, count, keep_compiled, positive
-from harp_jax.baselines.linklearn.model import rank_linklearn
-from harp_jax.commands.options import add_documents, add_lexical, add_output
-from harp_jax.text.words import VECTORS, write_words
+from harp_jax.base.progress import show_log
+from harp_jax.baselines.neural_ir.words import VECTORS, write_words
+from harp_jax.commands.options import WRITTEN_RUN, add_documents, add_lexical
 
 
 def adapt_parser() -> Parser:
@@ -19,8 +18,7 @@ def adapt_parser() -> Parser:
     parser.add_argument("--encoder", required=True, help="sentence encoder to adapt")
     parser.add_argument("--max_pairs", type=positive, default=20_000, help="pairs to embed and train on (20000)")
     parser.add_argument("--seed", type=count, default=0, help="random seed of the pairs and batches (0)")
-    parser.add_force()
-    parser.add_output("--output", required=True, help="directory for the adapted encoder")
+    parser.add_recorded_output("directory for the adapted encoder")
     return parser
 
 
@@ -38,13 +36,13 @@ def words_parser() -> Parser:
         example="harp words --docs=docs.tsv --stemmer=english --stopwords=english --min_documents=2 --vectors --output=words",
     )
     add_documents(parser)
-    parser.add_output("--output", required=True, help="directory to write")
+    parser.add_recorded_output("directory to write")
     parser.add_argument("--stemmer", help="Snowball stemmer such as english (none)")
     parser.add_argument("--stopwords", help="words to leave out: english, or a file, one per line (none)")
-    parser.add_argument("--min_documents", type=positive, default=1, help="minimum documents that contain a word (1)")
+    parser.add_parameter(write_words, "min_documents", "minimum documents that contain a word", type=positive)
     parser.add_argument("--vectors", action="store_true", help="also train word2vec vectors: OUTPUT/vectors.txt")
-    parser.add_argument("--dimension", type=positive, default=100, help="dimensions of a vector (100)")
-    parser.add_argument("--epochs", type=positive, default=5, help="passes over the collection (5)")
+    parser.add_parameter(write_words, "dimension", "dimensions of a vector", type=positive)
+    parser.add_parameter(write_words, "epochs", "passes over the collection", type=positive)
     return parser
 
 
@@ -68,8 +66,7 @@ def linklearn_train_parser() -> ConfigParser:
 def linklearn_train(arguments: argparse.Namespace) -> None:
     from harp_jax.baselines.linklearn.train import train
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("harp_jax").setLevel(logging.INFO)
+    show_log()
     done = train(arguments.config, arguments.workdir)
     figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
     said = f"step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}"
@@ -84,11 +81,13 @@ def linklearn_rank_parser() -> Parser:
     parser.add_input("--model", model=True, required=True, help="workdir of harp linklearn-train")
     parser.add_argument("--okapi", action="store_true", help="rank with Okapi BM25, tuned on the same links, instead")
     add_lexical(parser)
-    add_output(parser)
+    parser.add_recorded_output(WRITTEN_RUN)
     parser.add_argument("--k", type=positive, default=1000, help="documents per query (1000)")
     return parser
 
 
 def linklearn_rank(a: argparse.Namespace) -> None:
+    from harp_jax.baselines.linklearn.model import rank_linklearn
+
     ranked = rank_linklearn(a.model, a.docs, a.queries, a.output, a.fields, a.language, a.exclude, a.k, a.okapi)
     print(f"{a.output}: {ranked.matched} queries ranked by {'okapi' if a.okapi else 'linklearn'}")

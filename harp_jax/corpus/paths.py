@@ -1,4 +1,4 @@
-"""Finds a collection's files: a path, a BEIR folder, a folder of document files, or an ir_datasets id (irds:ID).
+"""Finds a collection's files: a path, a BEIR folder, a folder of document files, or an ir_datasets id (irds:ID); named paths.
 
 DIR/corpus.jsonl, DIR/queries.jsonl, DIR/qrels/SPLIT.tsv      BEIR: DIR is accepted for each of them
 DIR/*.jsonl, DIR/*.json, DIR/*.tsv (also compressed)          documents in several files
@@ -115,6 +115,22 @@ def _plain(name: str) -> str:
     """A file name without its compression suffix."""
     stem, suffix = os.path.splitext(name)
     return stem if suffix in SUFFIXES else name
+
+
+def named_paths(
+    words: Iterable[str], option: str, name_of: Callable[[str], str] | None = None, same: Callable[[str], str] = str
+) -> dict[str, str]:
+    """{"HARP": "run.trec"} from ["HARP=run.trec"], or from a path alone, if `name_of` names it. InputError for other texts, and for
+    repeated names: those that `same` makes equal."""
+    paths: dict[str, str] = {}
+    for word in words:
+        name, equals, path = word.partition("=")
+        if name_of and (not equals or os.path.exists(word)):
+            name, path = name_of(word), word
+        if not (name and path) or same(name) in map(same, paths):
+            raise InputError(f"{option} {word}: write NAME=PATH, and every name once")
+        paths[name] = path
+    return paths
 
 
 def cache_name(path: str, files: Iterable[str], options: str = "") -> str:

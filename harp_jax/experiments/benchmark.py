@@ -145,7 +145,7 @@ class Bench:
     """A benchmark that is ready to train and rank on, with its results in the folder `output`.
 
     folds, fold_names, tested: file of the folds, made if there is none; all folds; those to test (("",) with test sets)
-    tests: name → test set; candidates: label → run of the training queries
+    tests: name → test set; candidates: label → run of the training queries; reranking: options of every re-ranking
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Bench:
         """Checks all files first, those `needed` too. Folds are `grouped` by relevant documents. With `first_stage`, BM25's best
         documents are the candidates if the options name none."""
         self.options = b = options.checked(*needed)
-        self.output, self.steps = output, Steps(output)
+        self.output, self.steps, self.reranking = output, Steps(output), reranking(b.fields, b.rerank)
         self.folds, self.tests = b.folds, b.test_sets()
         self.fold_names: tuple[str, ...] = ("",)
         if not self.tests:
@@ -229,7 +229,7 @@ class Bench:
             workdir = f"{self.output}/{own}"
             self.steps(f"Train {label}", training, load_config(config, {**collection, **fields}, texts), workdir)
             for (test, one), suffix in itertools.product(self.tests.items(), ("", "_blank")[: 1 + blank]):
-                options = reranking(b.fields, b.rerank, blank_query=bool(suffix), folds=self.folds, fold=fold)
+                options = replace(self.reranking, blank_query=bool(suffix), folds=self.folds, fold=fold)
                 output = self.path(own, test, f"{suffix}.trec")
                 title = f"Rank {test or 'queries'} with {label}" + (", blank queries" if suffix else "")
                 self.steps(title, rerank, workdir, b.docs, one.queries, one.run or candidates, output, options)
@@ -282,8 +282,8 @@ def show(evaluation: Evaluation, place: str, title: str, remarks: Sequence[str] 
     print(f"\n{title}\n{printed}\n{place}.html", flush=True)
 
 
-def reranking(fields: tuple[str, ...], texts: Sequence[str], **options: Any) -> Reranking:
-    """Options of a re-ranking, also from texts such as "max_length=256". InputError for an unknown option or a wrong value."""
-    given = replace(Reranking(fields=fields), **options)
-    known = {name: 0 if value is None else value for name, value in vars(given).items()}
-    return replace(given, **parsed_settings(texts, known, "rerank"))
+def reranking(fields: tuple[str, ...], texts: Sequence[str]) -> Reranking:
+    """Options of a re-ranking, from texts such as "max_length=256". InputError for an unknown option or a wrong value."""
+    default = Reranking(fields=fields)
+    known = {name: 0 if value is None else value for name, value in vars(default).items()}
+    return replace(default, **parsed_settings(texts, known, "rerank"))

@@ -27,7 +27,7 @@ from typing import Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.config import load_config
-from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs, reranking
+from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs
 from harp_jax.ranking.first_stage import Candidates, first_stage_files
 from harp_jax.ranking.rerank import rerank_files
 from harp_jax.training.recorded import train
@@ -102,8 +102,7 @@ def coarse_tuning(
         steps(f"Train {name}", train, load_config(COARSE, source | fields), f"{output}/{name}")
         if name != "continual":
             run = f"{output}/{name}.trec"
-            options = reranking(benchmark.fields, benchmark.rerank)
-            steps(f"Rank with {name}", rerank_files, f"{output}/{name}", docs, queries, bm25, run, options)
+            steps(f"Rank with {name}", rerank_files, f"{output}/{name}", docs, queries, bm25, run, bench.reranking)
             rows[name.replace("coarse", "coarse_tuned")] = [{FOLDED: run}]
 
     # Each of them fine-tuned in the collection's folds, several times.
@@ -125,8 +124,6 @@ def coarse_tuning(
     models = (*starts, *(f"{system}{first}_t0_f{bench.tested[0]}" for system in begins if system != "cont_pre_fine"))
     for name in models if probe else ():
         model, report = f"{output}/{name}", f"{output}/probe_{name}.jsonl"
-        counts = steps(
-            f"Probe {name}", probe_files, model=model, clicks=clicks, docs=click_docs, documents=probe, output=report
-        )
+        counts = steps(f"Probe {name}", probe_files, model, click_docs, clicks, probe, report)
         print("\n".join(f"  {what}: {number}" for what, number in counts.items()))
     bench.table("table", rows, f"fine_tuned{first}", chance="BM25")

@@ -25,7 +25,7 @@ from typing import Any
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import as_stored
 from harp_jax.config import load_file
-from harp_jax.corpus.paths import is_irds
+from harp_jax.corpus.paths import is_irds, named_paths
 
 Value = str | int | float | bool | tuple[str, ...] | tuple[int, ...] | tuple[float, ...]
 # Experiment → the file of its function, and a summary.
@@ -114,16 +114,8 @@ def need_files(*paths: str) -> None:
 
 
 def labelled(texts: Sequence[str]) -> dict[str, str]:
-    """Label → path, from NAME=PATH or PATH. InputError for a label given twice, and for one without a path."""
-    paths: dict[str, str] = {}
-    for text in texts:
-        label, equals, path = text.partition("=")
-        if not equals:
-            label, path = os.path.basename(text).split(".")[0], text
-        if not path or not label or os.sep in label or label.lower() in map(str.lower, paths):
-            raise InputError(f"{text}: write NAME=PATH, and every name once")
-        paths[label] = path
-    return paths
+    """Label → path, from NAME=PATH or PATH. Folders have the labels' names, in lower case."""
+    return named_paths(texts, "--set", lambda path: os.path.basename(path).split(".")[0], same=str.lower)
 
 
 def parsed_settings(settings: Sequence[str], defaults: Mapping[str, Value], where: str) -> dict[str, Any]:

@@ -6,13 +6,8 @@ Systems: LinkLearn, also with negatives in proportion to their links, with RankN
 documents; Okapi with K and B tuned on the same artificial task (other queries, as in the paper); BM25 and QL tuned on Cranfield's
 own training folds, on which LinkLearn is not trained. The queries' own source documents are not candidates.
 
-Hardware: 2 CPU cores, two at a time, four minutes per seed with 3,000 steps (1.4 million constraints). Rprec is the break-even
-point. Measured with seed 0: P@10 / Rprec / AP on Cranfield, and AP on held-out linked documents:
-  LinkLearn .206 / .249 / .283, .692; with RankNet's loss .217 / .268 / .300, .694; negatives by links .168 / .204 / .239, .672
-  Okapi, K .1 and B .75 chosen on the same links .193 / .278 / .284, .608
-  with rows LinkLearn .245 / .328 / .354, .843; Okapi, K 1.6 and B .9 chosen there .247 / .343 / .365, .796
-  tuned on Cranfield's own folds BM25 .250 / .358 / .374, QL .222 / .318 / .331; Ranking SVM, per term, .291 on held-out links
-The paper's gain of 10 % appears on the links themselves (14 %), and on Cranfield in P@10 alone (7 %, n.s.; RankNet 12 %).
+Hardware: 2 CPU cores, two at a time, four minutes per seed with 3,000 steps (1.4 million constraints). Figures:
+docs/lab/linklearn.md.
 """
 
 import os

@@ -85,28 +85,30 @@ class Pretraining:
         encoder = "" if self.encoder in ("uniform", "idf") else self.encoder
         return [*self.job(TASKS).source.paths, encoder, self.init, self.tokenizer]
 
-    def job(self, tasks: Sequence[str], *texts: str) -> ConfigDict:
+    def job(self, tasks: Sequence[str]) -> ConfigDict:
         """The config of the generation job, or of another command that reads the pages."""
         fields: dict[str, Any] = {"tokenizer": self.vocabulary, "encoder": self.encoder, "tasks": tuple(tasks)}
         fields |= {"source.paths": self.source} if self.source else {}
-        return load_config(self.source_config, fields, (*self.generation, *texts))
+        return load_config(self.source_config, fields, self.generation)
 
-    def generated(self, steps: Steps, tasks: Sequence[str], *texts: str, row: str = "") -> str:
-        """The folder of the pairs of these tasks: the given ones, or OUTPUT/pairs; for a row of a table OUTPUT/pairs_ROW."""
+    def generated(self, steps: Steps, tasks: Sequence[str], changes: Mapping[str, Any] = {}, row: str = "") -> str:
+        """The folder of the pairs of these tasks: the given ones, or OUTPUT/pairs; for a row of a table OUTPUT/pairs_ROW, whose
+        config differs in `changes`."""
         from data_pipeline.pipeline import generate
 
         output = self.pairs or f"{steps.output}/pairs{row and f'_{row}'}"
         if not self.pairs:
-            steps(f"Generate pairs {f'of {row}' if row else 'from links'}", generate, self.job(tasks, *texts), output)
+            job = self.job(tasks)
+            job.update_from_flattened_dict(dict(changes))
+            steps(f"Generate pairs {f'of {row}' if row else 'from links'}", generate, job, output)
         return output
 
     def trained(
-        self, steps: Steps, name: str, pairs: str, seed: int, changes: Mapping[str, Any], config: str = "",
-        texts: Sequence[str] = (),
-    ) -> str:  # fmt: skip
-        """The workdir OUTPUT/NAME_sSEED of a system; its config differs from `config` in `changes` and `texts`."""
+        self, steps: Steps, name: str, pairs: str, seed: int, changes: Mapping[str, Any], config: str = ""
+    ) -> str:
+        """The workdir OUTPUT/NAME_sSEED of a system; its config differs from `config` in `changes`."""
         fields = SCALES[self.scale] | {"init": self.init, "tokenizer": self.vocabulary, "seed": seed, "data": (pairs,)}
-        training = load_config(config or self.config, fields, (*self.pretrain, *texts))
+        training = load_config(config or self.config, fields, self.pretrain)
         training.update_from_flattened_dict(dict(changes))
         workdir = f"{steps.output}/{name}_s{seed}"
         steps(f"Pre-train {name}, seed {seed}", train, training, workdir)

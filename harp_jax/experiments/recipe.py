@@ -10,7 +10,7 @@ table has the candidates, chance, the start's cosine, the rows, and the first ro
 `recommended` was chosen: docs/lab/negatives.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -33,34 +33,35 @@ class Row(NamedTuple):
     """
 
     tasks: tuple[str, ...] = ("adp",)
-    pairs: tuple[str, ...] = ()
+    pairs: Mapping[str, Any] = {}
     teacher: str = ""
-    teach: tuple[tuple[str, Any], ...] = ()
-    training: tuple[str, ...] = ()
+    teach: Mapping[str, Any] = {}
+    training: Mapping[str, Any] = {}
     whole: bool = False
 
 
 VECTORS = "vectors"
-LCE_KL = ("negatives=3", "pair_loss=lce_kl")
-SEVEN = ("hard_negatives=7", "negative_search=words")
+LCE = {"negatives": 3, "pair_loss": "lce"}
+LCE_KL = LCE | {"pair_loss": "lce_kl"}
+SEVEN = {"hard_negatives": 7, "negative_search": "words"}
 ROWS: dict[str, Row] = {
     "links": Row(),
     # Controls that need no link.
     "titles": Row(("title",)),
     "leads": Row(("lead",)),
     # The kind of negatives, their number, and the loss.
-    **{f"k{k}": Row(pairs=SEVEN, training=(f"negatives={k}", "pair_loss=lce")) for k in (1, 3, 7)},
-    **{f"k{k}_hinge": Row(pairs=SEVEN, training=(f"negatives={k}",)) for k in (1, 3, 7)},
+    **{f"k{k}": Row(pairs=SEVEN, training={"negatives": k, "pair_loss": "lce"}) for k in (1, 3, 7)},
+    **{f"k{k}_hinge": Row(pairs=SEVEN, training={"negatives": k}) for k in (1, 3, 7)},
     # A second round: seven negatives by whole words; the first round's rankers drop those that they rank above the positive.
-    "second": Row(("adp",), SEVEN, "taught", (("drop_above", True), ("hardest", 3)), ("negatives=3", "pair_loss=lce")),
+    "second": Row(("adp",), SEVEN, "taught", {"drop_above": True, "hardest": 3}, LCE),
     # The order of an encoder's vectors as a teacher, with the links and alone; the rankers of all seeds distilled into one.
     "taught": Row(training=LCE_KL, teacher=VECTORS),
-    "taught_whole": Row(training=(*LCE_KL, "learning_rate=1e-4"), teacher=VECTORS, whole=True),
-    "taught_alone": Row(training=("negatives=3", "pair_loss=kl"), teacher=VECTORS),
+    "taught_whole": Row(training=LCE_KL | {"learning_rate": 1e-4}, teacher=VECTORS, whole=True),
+    "taught_alone": Row(training={"negatives": 3, "pair_loss": "kl"}, teacher=VECTORS),
     "distilled": Row(training=LCE_KL, teacher="taught"),
     # The texts of a query and a document.
-    "mixed": Row(pairs=("adp_queries=('anchor','short','window','sentence')",)),
-    "document_titles": Row(pairs=("document_title=True",)),
+    "mixed": Row(pairs={"adp_queries": ("anchor", "short", "window", "sentence")}),
+    "document_titles": Row(pairs={"document_title": True}),
     # The papers' tasks.
     "four": Row(HARP_TASKS),
     **{task: Row((task,)) for task in (*HARP_TASKS, "ict", "wlp", "prop")},
@@ -143,12 +144,12 @@ def trained(
     for name in order:
         row = ROWS[name]
         generated, taught = (next(each for each in order if ROWS[each][:n] == row[:n]) for n in (2, 4))
-        pairs = pretraining.generated(steps, row.tasks, *row.pairs, row=generated)
+        pairs = pretraining.generated(steps, row.tasks, row.pairs, generated)
         if row.teacher:
             by = (teacher,) if row.teacher == VECTORS else tuple(models[row.teacher])
-            options = TeachOptions(pairs, by, row.teacher == VECTORS, **dict(row.teach))
+            options = TeachOptions(pairs, by, row.teacher == VECTORS, **row.teach)
             pairs = f"{steps.output}/taught_pairs_{taught}"
             steps(f"Teach the pairs of {taught}", teach, options, pairs)
-        changes = {"tasks": row.tasks} | ({"init": teacher} if row.whole else {})
-        models[name] = [pretraining.trained(steps, name, pairs, seed, changes, texts=row.training) for seed in seeds]
+        changes = {"tasks": row.tasks, **row.training} | ({"init": teacher} if row.whole else {})
+        models[name] = [pretraining.trained(steps, name, pairs, seed, changes) for seed in seeds]
     return models

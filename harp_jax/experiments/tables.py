@@ -33,11 +33,11 @@ Figures: docs/lab/neural.md for neural rankers, docs/lab/links.md for links; the
 import os
 
 from harp_jax.base.errors import InputError
+from harp_jax.baselines.neural_ir.words import VECTORS, write_words
 from harp_jax.experiments.benchmark import FOLDED, Bench, Benchmark, Runs
 from harp_jax.experiments.experiment import check_known
 from harp_jax.experiments.pretraining import NONE, SYSTEMS, TASKS, Pretraining
 from harp_jax.ranking.first_stage import prior_files
-from harp_jax.text.words import VECTORS, write_words
 
 # Rows of the tables.
 LEXICAL = ("bm25", "ql", "bm25f", "expanded", "inlinks", "length")
@@ -100,7 +100,8 @@ def tables(
     if not {"bm25f", "expanded", "inlinks"}.isdisjoint(lexical):
         steps("Read anchor texts", write_anchors, pretraining.job(TASKS), anchors)
     if neural_rankers:
-        steps("Count words, train word vectors", write_words, benchmark.docs, words, benchmark.fields)
+        reading = (benchmark.docs, words, benchmark.fields, "english", "english")  # the stemmer and the stopwords
+        steps("Count words, train word vectors", write_words, *reading)
     for system in neural_rankers:
         vectors = {} if system == "duet" else {"vectors": f"{words}/{VECTORS}"}
         given = GIVEN if system.endswith("_given") else {}

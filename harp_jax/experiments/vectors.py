@@ -8,8 +8,8 @@ Every row starts from the vectors of `init`, and each ranks the whole collection
 generated once for all rows that share them, or in what is trained. Results: docs/lab/vectors.md.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.steps import Steps
@@ -33,12 +33,12 @@ class Row(NamedTuple):
     """
 
     tasks: tuple[str, ...] = ("adp",)
-    pairs: tuple[str, ...] = ()
-    weights: tuple[str, ...] | None = ()
+    pairs: Mapping[str, Any] = {}
+    weights: Mapping[str, Any] | None = {}
     mapped: bool = True
 
 
-ANCHORS = ("adp_queries=('anchor',)",)
+ANCHORS = {"adp_queries": ("anchor",)}
 ROWS: dict[str, Row] = {
     "map": Row(weights=None),
     "weights": Row(mapped=False),
@@ -51,10 +51,10 @@ ROWS: dict[str, Row] = {
     "map_anchors": Row(pairs=ANCHORS, weights=None),
     "both_anchors": Row(pairs=ANCHORS),
     # Negatives, batches and the divergence from the start.
-    "no_negatives": Row(weights=("negatives=0",)),
-    "large_batch": Row(weights=("batch_pairs=96", "steps=50", "learning_rate=6e-5")),
-    "kl_0": Row(weights=("kl_weight=0.0",)),
-    "kl_2": Row(weights=("kl_weight=2.0",)),
+    "no_negatives": Row(weights={"negatives": 0}),
+    "large_batch": Row(weights={"batch_pairs": 96, "steps": 50, "learning_rate": 6e-5}),
+    "kl_0": Row(weights={"kl_weight": 0.0}),
+    "kl_2": Row(weights={"kl_weight": 2.0}),
 }
 VECTORS = Pretraining(source_config="data/linked_jsonl:recommended", encoder="idf", scale="full", config="retriever")
 
@@ -115,12 +115,12 @@ def trained(steps: Steps, pretraining: Pretraining, rows: Sequence[str], seeds: 
     for name in rows:
         row = ROWS[name]
         with_pairs, with_weights = (next(each for each in rows if ROWS[each][:n] == row[:n]) for n in (2, 3))
-        pairs = pretraining.generated(steps, row.tasks, *row.pairs, row=with_pairs)
+        pairs = pretraining.generated(steps, row.tasks, row.pairs, with_pairs)
         for seed in seeds:
             encoder = pretraining.init
             if row.weights is not None:
-                changes = {"tasks": row.tasks}
-                encoder = pretraining.trained(steps, with_weights, pairs, seed, changes, texts=row.weights)
+                changes = {"tasks": row.tasks, **row.weights}
+                encoder = pretraining.trained(steps, with_weights, pairs, seed, changes)
             if row.mapped:
                 options, encoder = MapOptions(pairs, encoder, seed=seed), f"{steps.output}/{name}_map_s{seed}"
                 steps(f"Map of {name}, seed {seed}", adapt, options, encoder)

@@ -10,7 +10,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from ml_collections import ConfigDict
@@ -21,10 +20,7 @@ from harp_jax.corpus.clicks import Clicks
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.trec import Qrels, Run, read_qrels, read_queries, read_run, read_subset, select, split_queries
 from harp_jax.input.packing import EncodedSequence, Group, Pair, fit, text_sequence
-from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer
-
-if TYPE_CHECKING:
-    from harp_jax.text.words import WordVocabulary
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Template, Tokenizer, Vocabulary
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +77,7 @@ class RankingData:
     def __init__(
         self,
         config: ConfigDict,
-        tokenizer: "Tokenizer | WordVocabulary",
+        tokenizer: Vocabulary,
         judged: RankingDataset,
         marks: Marks = NO_MARKS,
     ) -> None:

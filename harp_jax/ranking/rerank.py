@@ -19,9 +19,10 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress, progress
 from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.start import load_ranker
-from harp_jax.corpus.documents import FIELDS, Documents, Texts
+from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
+from harp_jax.ranking.options import DEFAULTS, Reranking
 from harp_jax.ranking.runtimes import load_runtime
 from harp_jax.ranking.scorers import CrossEncoderScorer, Scorer, Windows, best_windows, sentence_encoder
 
@@ -130,29 +131,6 @@ def rerank_chunk(
     for qid, docids in chunk:
         yield qid, docids, scores[start : start + len(docids)]
         start += len(docids)
-
-
-@dataclass(frozen=True)
-class Reranking:
-    """How to re-rank. `fields` of the documents; the best `k` candidates (None: all); only the query ids in the file `only`, or
-    those of `fold` in the file `folds`; `windows` of a document to score (None: its beginning). `blank_query` scores documents with
-    an empty query. The other options as in `load_scorer`."""
-
-    fields: tuple[str, ...] = FIELDS
-    k: int | None = None
-    only: InputPath = ""
-    folds: InputPath = ""
-    fold: str = ""
-    windows: int | None = None
-    blank_query: bool = False
-    max_length: int | None = None
-    batch_tokens: int | None = None
-    dtype: str = "float32"
-    cosine: bool = False
-    backend: str = "jax"
-
-
-DEFAULTS = Reranking()
 
 
 @dataclass(frozen=True)

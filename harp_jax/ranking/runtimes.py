@@ -19,10 +19,9 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import SUMS, beside, cache_directory, check_sums, intact, listed_sums, write_sums
 from harp_jax.checkpoints.onnx_openvino import FILES, model_files, needed, readable, write_onnx, write_openvino
 from harp_jax.model.encoders.encoder import EncoderConfig
+from harp_jax.ranking.options import OFFERED
 from harp_jax.text.tokenizer import Tokenizer
 
-# dtypes by backend, fastest backend first
-OFFERED = {"openvino": ("float32", "bfloat16", "int8"), "onnx": ("float32", "int8"), "jax": ("float32", "bfloat16")}
 PACKAGES = {"openvino": "openvino", "onnx": "onnxruntime"}
 CONVERSION = "3"  # version of `torch_model`; raise it to convert again
 

@@ -34,10 +34,10 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import ScoredQuery, ordered, read_queries, write_run
 from harp_jax.model.products import fastest_dtype
 from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
+from harp_jax.ranking.options import PASSAGES
 from harp_jax.ranking.scorers import BiEncoderScorer, Windows, sentence_encoder
 
 VECTORS_FILE, TEXTS_FILE = "vectors.float16", "texts.tsv"
-PASSAGES = 4  # windows of a document, by default
 BLOCK = 256  # texts embedded together, sorted by length; a killed run loses a block
 SAMPLE = 64  # texts of which the time is measured
 ROWS = 1 << 16  # passages compared with one query at once

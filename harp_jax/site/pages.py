@@ -21,7 +21,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.lexical import InvertedIndex, make, search
-from harp_jax.site.options import FIELDS, Source
+from harp_jax.site.options import FIELDS, SiteOptions, Source
 
 # The best for users' queries on five manuals; parameters fitted to held-out anchors were worse (docs/lab/site.md).
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
@@ -147,7 +147,7 @@ class Site:
         source = Source(paths, format, base_url, language, tuple(redirects))
         temporary = tempfile.TemporaryDirectory(prefix="harp-site-") if not directory else None
         pages_dir = os.path.join(temporary.name, "pages") if temporary else directory
-        read_pages(source, 300, 0, output=pages_dir)
+        read_pages(source, SiteOptions.max_queries, 0, output=pages_dir)
         return cls(pages_dir, source, temporary)
 
     @cached_property

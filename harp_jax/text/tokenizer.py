@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -100,6 +100,17 @@ class Template:
     def around_text(self) -> int:
         """Number of special tokens of a single text."""
         return len(self.start) + len(self.alone)
+
+
+class Vocabulary(Protocol):
+    """What a training on judged queries needs of a `Tokenizer`, or of another table of words."""
+
+    @property
+    def sha256(self) -> str: ...
+
+    def encode_prefixes(self, texts: list[str], limit: int) -> list[list[int]]: ...
+
+    def save(self, directory: str) -> None: ...
 
 
 @dataclass(frozen=True)

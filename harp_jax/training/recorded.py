@@ -1,6 +1,5 @@
 """Trainings as steps of experiments and of `harp site`: each writes its workdir once (`base/made.py`)."""
 
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
@@ -8,6 +7,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import Terminated
 from harp_jax.base.made import InputPath, OnceFunction, once
+from harp_jax.base.progress import show_log
 from harp_jax.config import FILE_FIELDS, SPEED_FIELDS
 
 P = ParamSpec("P")
@@ -35,8 +35,7 @@ def train(config: ConfigDict, output: str) -> dict[str, float]:
 
 def last_metrics(run: Callable[[ConfigDict, str], Any], config: ConfigDict, output: str) -> dict[str, float]:
     """The metrics of a training that reached its end. Raises Terminated if SIGTERM ended it."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    logging.getLogger("harp_jax").setLevel(logging.INFO)
+    show_log()
     done = run(config, output)
     if done.interrupted:
         raise Terminated(f"{output}: terminated; run the same command again to resume")

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import jax
 from ml_collections import ConfigDict
@@ -17,19 +17,14 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import files_below, listed_sums, locked, replacing, sha256_file, write_sums
 from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
 from harp_jax.config import FILE_FIELDS, SPEED_FIELDS, flattened
-
-if TYPE_CHECKING:
-    from harp_jax.text.tokenizer import Tokenizer
-    from harp_jax.text.words import WordVocabulary
+from harp_jax.text.tokenizer import Vocabulary
 
 WHOLE, END = 256 << 20, 1 << 20  # bytes: for files above WHOLE, only the size and END bytes at both ends are compared
 INPUTS = "inputs"  # in config.json: what `inputs_of` returned, and the tokenizer's digest
 FREE_TO_CHANGE = {*SPEED_FIELDS, "eval_every", "eval_batches"}  # config fields that may differ when a run resumes
 
 
-def claim_workdir(
-    workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: "Tokenizer | WordVocabulary"
-) -> IO | None:
+def claim_workdir(workdir: str, config: ConfigDict, model: Mapping[str, Any], tokenizer: Vocabulary) -> IO | None:
     """Write config.json and the tokenizer to a new workdir; raises InputError for a workdir of another config or in use. `model`:
     what config.json says of the model besides the config, {"encoder": its shape}. Returns an open lock (on the first process): two
     runs in one workdir would overwrite each other's checkpoints."""

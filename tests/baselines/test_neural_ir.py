@@ -16,12 +16,12 @@ from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, init_params, sliding_max, word_tables
 from harp_jax.baselines.neural_ir.scorer import NeuralScorer, load_neural, load_ranker, padded, read_state, rerank_files
 from harp_jax.baselines.neural_ir.train import GroupBatches, group_loss, train
+from harp_jax.baselines.neural_ir.words import WordVocabulary, count_words
 from harp_jax.checkpoints.recorded import best, read_metrics
 from harp_jax.corpus.documents import Documents
 from harp_jax.corpus.trec import read_queries, read_run
 from harp_jax.input.ranking_groups import RankingData, RankingDataset
 from harp_jax.ranking.rerank import Reranking, load_scorer, rankings
-from harp_jax.text.words import WordVocabulary, count_words
 
 SHAPES = {
     "knrm": NeuralConfig("knrm", 41, dimension=12),

@@ -44,14 +44,12 @@ def data(tmp_path_factory) -> Path:
 
 DOCS, QUERIES = "--docs={data}/docs.tsv", "--queries={data}/queries.tsv"
 PAGES = "--config=data/linked_jsonl --config.source.paths=('{data}/pages.jsonl',)"
-SURVEYED = "--config.min_article_words=0 --config.validation_fraction=0.4 --config.workers=1 --max_queries=50"
 RANKER, JUDGED = "--run={data}/run.trec --model={data}/model", "--qrels={data}/qrels.txt"
 COMMANDS = {
     "words": DOCS,
     "first-stage": f"{DOCS} {QUERIES}",
     "rerank": f"{DOCS} {QUERIES} {RANKER}",
     "anchors": PAGES,
-    "survey": f"{PAGES} {SURVEYED}",
     "tune-first-stage": f"{DOCS} {QUERIES} {JUDGED}",
     "linklearn-train": "--config=baselines/linklearn --config.docs=('{data}/pages.jsonl',) --config.steps=60 "
     "--config.hidden=(10,) --config.learning_rates=(0.003,)",

@@ -10,6 +10,7 @@ from scipy.stats import binomtest, chisquare
 
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
+from harp_jax.baselines.query_probe import probe_files
 from harp_jax.checkpoints.export import export_model
 from harp_jax.checkpoints.start import load_encoder
 from harp_jax.config import read_config
@@ -25,7 +26,6 @@ from harp_jax.training.stages.coarse_tune import coarse_tune_stage
 from harp_jax.training.stages.finetune import finetune_stage
 from harp_jax.training.step import make_eval
 from harp_jax.training.train import train
-from tests.support.commands import command
 from tests.support.ranking_collection import ranking_config, scored_batch, write_collection
 from tests.support.synthetic import tokenizer
 
@@ -176,17 +176,17 @@ def test_fine_tuning_starts_from_it_with_the_same_marks(clicked, trained, tmp_pa
 
 
 def test_the_probe_writes_what_the_head_predicts_at_masks_beside_the_document(clicked, trained, tmp_path):
-    places = {"model": trained, "docs": clicked / "docs.tsv", "clicks": clicked / "orcas.tsv"}
-    command("query-probe", **places, documents=7, masks=2, output=tmp_path / "probe.jsonl")
+    inputs = (trained, clicked / "docs.tsv", clicked / "orcas.tsv")
+    probe_files(*map(str, inputs), 7, str(tmp_path / "probe.jsonl"))
     first, *others = map(json.loads, (tmp_path / "probe.jsonl").read_text().splitlines())
     assert len(others) == 6
     t, texts = load_tokenizer(str(trained / "tokenizer")), Documents.open(str(clicked / "docs.tsv"))
     query, document = (t.vocab[mark] for mark in MARKS)
-    line = np.array([[t.cls, query, t.mask, t.mask, t.sep, document, *t.encode(texts[first["id"]]), t.sep]])
+    line = np.array([[t.cls, query, t.mask, t.mask, t.mask, t.sep, document, *t.encode(texts[first["id"]]), t.sep]])
     at = np.arange(line.size)[None]
-    batch = {"tokens": line, "segment_ids": np.ones_like(line), "position_ids": at, "token_type_ids": np.int32(at >= 5)}
+    batch = {"tokens": line, "segment_ids": np.ones_like(line), "position_ids": at, "token_type_ids": np.int32(at >= 6)}
     config, params = load_encoder(str(trained))
     hidden = Ranker(config).apply({"params": params}, batch, method="encode")
-    logits = np.asarray(Ranker(config).apply({"params": params}, hidden, np.array([[2, 3]]), method="mlm_logits"))[0]
+    logits = np.asarray(Ranker(config).apply({"params": params}, hidden, np.array([[2, 3, 4]]), method="mlm_logits"))[0]
     best = np.argsort(-logits[:, : t.size], axis=-1)[:, :5]
     assert first["predicted"] == [[t.tokens[i] for i in row] for row in best]

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.text.words import WordVocabulary
+from harp_jax.baselines.neural_ir.words import WordVocabulary
 
 HIDDEN = 5  # units of DRMM's middle layer, as in the paper
 FLOOR = 1e-10  # minimum of KNRM's K before the logarithm, for words that match nothing

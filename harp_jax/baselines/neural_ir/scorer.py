@@ -15,10 +15,10 @@ from harp_jax.base.files import replacing
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
+from harp_jax.baselines.neural_ir.words import WordVocabulary, load_words
 from harp_jax.checkpoints.recorded import best, read_config
 from harp_jax.ranking.rerank import DEFAULTS, Reranked, Reranking, rerank_with
 from harp_jax.ranking.scorers import Pair, full_precision_matmul, score_by_length
-from harp_jax.text.words import WordVocabulary, load_words
 
 STATE = "state.npz"  # the newest checkpoint, or the selected parameters
 WORD_LENGTHS = (32, 64, 128, 192, 256, 384, 512, 1024)  # compiled document lengths

@@ -28,12 +28,12 @@ from harp_jax.base.progress import progress
 from harp_jax.base.randomness import generator
 from harp_jax.baselines.neural_ir.models import NeuralConfig, WordTables, build, init_params, word_tables
 from harp_jax.baselines.neural_ir.scorer import NeuralScorer, known_words, padded, read_state, save_state
+from harp_jax.baselines.neural_ir.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
 from harp_jax.config import check_training
 from harp_jax.corpus.documents import Documents
 from harp_jax.input.ranking_groups import RankingData, RankingDataset, held_out
 from harp_jax.objectives.losses import ranking_loss
 from harp_jax.ranking.selection import Selection
-from harp_jax.text.words import WordVocabulary, count_words, load_words, read_stopwords, read_vectors
 from harp_jax.training.stages.stage import check_inputs
 from harp_jax.training.train import TrainResult, add, last_logged, make_optimizer, schedule, stopped_by_sigterm
 from harp_jax.training.workdir import MetricsLog, claim_workdir
@@ -72,7 +72,7 @@ def train(config: ConfigDict, workdir: str) -> TrainResult:
             lambda directory, params: save_state(directory, {"params": params}),
         )  # fmt: skip
     data = RankingData(config, words, judged)
-    check_words(data)
+    check_words(data, words)
     batches = GroupBatches(data, max(1, round(config.batch_pairs / config.negatives)), shape.query_length)
     steps = config.steps or math.ceil(config.epochs * batches.per_epoch)
 
@@ -158,7 +158,7 @@ def shape_of(config: ConfigDict, words: WordVocabulary) -> tuple[NeuralConfig, n
     return shape, None
 
 
-def check_words(data: RankingData) -> None:
+def check_words(data: RankingData, words: WordVocabulary) -> None:
     """Warns if the vocabulary has less than half of the words of the training texts; InputError if it has almost none."""
     queries = dict.fromkeys(qid for qid, _ in data.units)
     # The relevant documents and a candidate of each query, because the candidates of one query are similar.
@@ -168,7 +168,7 @@ def check_words(data: RankingData) -> None:
         "documents to train on": (data.docs[docid] for docid in docids),
     }
     remedy = "make one of these documents (harp words), or leave --config.tokenizer out"
-    for note in known_words(data.tokenizer, texts, data.max_length, LEAST_KNOWN, remedy):  # type: ignore[arg-type]
+    for note in known_words(words, texts, data.max_length, LEAST_KNOWN, remedy):
         log.warning(note)
 
 

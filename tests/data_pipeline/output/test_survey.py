@@ -1,4 +1,4 @@
-"""`harp anchors` and `harp survey` against loops over the links; no test query comes from text that training reads."""
+"""`harp anchors` and the survey of `harp site` against loops over the links; no test query comes from text that training reads."""
 
 import json
 from collections import Counter
@@ -53,7 +53,7 @@ def survey(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     corpus.write_pages(folder / "pages.jsonl", map(page, range(PAGES)))
     output = folder / "survey"
-    return folder, output, write_survey(config(folder), str(output), queries=1000)
+    return folder, output, write_survey(config(folder), str(output), 1000, 0)
 
 
 def test_queries_are_the_texts_that_only_held_out_pages_use(survey):
@@ -96,10 +96,10 @@ def test_no_training_pair_has_a_tested_text(survey, tmp_path):
 def test_excluded_pages_are_neither_read_nor_tested(survey, tmp_path):
     c = config(survey[0])
     c.source.exclude = ("p1*", "p[23]?")
-    write_survey(c, str(tmp_path))
+    write_survey(c, str(tmp_path / "out"), 300, 0)
     left = {f"p{n}" for n in (0, *range(2, 10))}
-    assert {json.loads(line)["id"] for line in (tmp_path / "docs.jsonl").read_text().splitlines()} == left
-    assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "anchors.tsv"))} <= left
+    assert {json.loads(line)["id"] for line in (tmp_path / "out" / "docs.jsonl").read_text().splitlines()} == left
+    assert {docid for docid, _, _ in anchor_rows(str(tmp_path / "out" / "anchors.tsv"))} <= left
 
 
 def test_words_of_the_sentence_are_the_nearest_ones_and_titles_are_compared_by_heading():
@@ -125,7 +125,7 @@ def test_few_texts_in_memory_give_the_same_queries(survey, tmp_path, monkeypatch
     for waiting in (16, 2):
         monkeypatch.setattr("data_pipeline.output.survey.WAITING", waiting)
         output = tmp_path / str(waiting)
-        counts.append(write_survey(config(folder), str(output), queries=3)["held_out_texts"])
+        counts.append(write_survey(config(folder), str(output), 3, 0)["held_out_texts"])
         written.append([(output / name).read_text() for name in ("queries.tsv", "qrels.txt", "sources.tsv")])
     assert written[0] == written[1] and written[0][0].count("\n") == 3
     assert counts[0] != counts[1] and 0.3 * counts[0] < counts[1] < 3 * counts[0]

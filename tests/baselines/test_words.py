@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
-from harp_jax.text.languages import splitter
-from harp_jax.text.words import (
+from harp_jax.baselines.neural_ir.words import (
     VECTORS,
     WordVocabulary,
     count_words,
@@ -13,6 +12,7 @@ from harp_jax.text.words import (
     read_vectors,
     write_words,
 )
+from harp_jax.text.languages import splitter
 
 TEXTS = [("a", "Red fox; red Fox_den"), ("b", "the fox runs"), ("c", "café the 42")]
 

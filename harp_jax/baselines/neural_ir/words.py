@@ -1,4 +1,4 @@
-"""Whole words for the neural rankers: a vocabulary with document frequencies, built from a collection, and word vectors.
+"""Whole words: a vocabulary with document frequencies, built from a collection, and word vectors.
 
 A word is a sequence of letters and digits, lower-cased and optionally stemmed; in scripts without spaces a pair of adjacent
 letters, as in lexical ranking (`languages.splitter`). Stopwords are removed before stemming and leave no gap, because neural
@@ -171,7 +171,7 @@ class Sentences:
             yield [word for word in self.words.split(text) if word in self.words.ids]
 
 
-def train_vectors(docs: Documents, words: WordVocabulary, output: str, *, dimension: int = 100, epochs: int = 5) -> int:
+def train_vectors(docs: Documents, words: WordVocabulary, output: str, dimension: int, epochs: int) -> int:
     """Trains vectors for the vocabulary's words, writes them in word2vec's text format and returns their number. Documents stream
     once per epoch. One worker, so that the seed determines the vectors. InputError without gensim (extra [vectors]), and if no
     document has a word of the vocabulary."""
@@ -205,8 +205,8 @@ def write_words(
     docs: InputPath,
     output: str,
     fields: tuple[str, ...] = FIELDS,
-    stemmer: str = "english",
-    stopwords: InputPath = "english",
+    stemmer: str = "",
+    stopwords: InputPath = "",
     min_documents: int = 1,
     max_words: int = 0,
     dimension: int = 100,
@@ -218,7 +218,7 @@ def write_words(
     words = count_words(bar, stemmer, min_documents, max_words, read_stopwords(stopwords))
     words.save(output)
     path = os.path.join(output, VECTORS)
-    vectors = train_vectors(texts, words, path, dimension=dimension, epochs=epochs) if epochs else 0
+    vectors = train_vectors(texts, words, path, dimension, epochs) if epochs else 0
     return Counted(len(words.words), words.documents, vectors)
 
 
