@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
 
     def add_force(self) -> None:
         """--force, which removes an --output that has a record, or what has one within it (`run`)."""
-        self.add_argument("--force", action="store_true", help="replace what other options or inputs made at --output")
+        self.add_argument("--force", action="store_true", help="replace what other options or inputs have made there")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Accepts options with dashes for underscores, -o for --output, and ~ in --NAME=~/PATH, which shells do not expand."""

@@ -59,18 +59,19 @@ def linklearn_train_parser() -> ConfigParser:
         description="Learn a term weighting from links (LinkLearn). A finished run is not repeated.",
         example="harp linklearn-train --config=baselines/linklearn --workdir=runs/linklearn --config.docs=\"('pages.jsonl',)\"",
     )
-    parser.add_argument("--workdir", required=True, help="directory for model.json and metrics")
+    parser.add_output("--workdir", dest="output", required=True, help="directory for model.json and metrics")
+    parser.add_force()
     return parser
 
 
-def linklearn_train(arguments: argparse.Namespace) -> None:
+def linklearn_train(a: argparse.Namespace) -> None:
     from harp_jax.baselines.linklearn.train import train
 
     show_log()
-    done = train(arguments.config, arguments.workdir)
+    done = train(a.config, output=a.output)
     figures = " ".join(f"{name}={value:.4f}" for name, value in done["held_out"].items())
     said = f"step {done['step']}, {done['constraints']} constraints drawn; held-out AP {figures}"
-    print(f"{arguments.workdir}/model.json: {said}")
+    print(f"{a.output}/model.json: {said}")
 
 
 def linklearn_rank_parser() -> Parser:
