@@ -98,7 +98,7 @@ def parse_documents(engine: Engine) -> None:
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     """Map over chunks: the unchanged pages, redirects, anchors, and per site the number of pages, links, and each link."""
     documents, dropped = formats.parse(chunk, job.config["source"])
-    crawled: list[Row] = []
+    crawled: list[tables.CrawledRow] = []
     redirects: list[Row] = []
     fragments: list[Row] = []
     pages: dict[str, Row] = {}
@@ -124,9 +124,11 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
             addresses = _addresses(own, outline)
             fragments += (dict(page=own, fragment=name, section=addresses[n]) for name, n in outline.fragments.items())
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
-        row = {name: getattr(document, name) for name in ("address", "title", "text", "lead_end", "canonical")}
-        row |= dict(doc=doc, links=[link._asdict() for link in document.links])
-        crawled.append(row | dict(outline=json.dumps(outline, ensure_ascii=False)))
+        crawled.append(tables.CrawledRow(
+            doc=doc, address=own, title=document.title, text=document.text, lead_end=document.lead_end,
+            links=link_graph.spans_of(document.links), outline=json.dumps(outline, ensure_ascii=False),
+            canonical=document.canonical,
+        ))  # fmt: skip
     columns = ("site", "target", "anchor", "page", "fragment", "n")
     return {
         tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments,

@@ -147,8 +147,9 @@ def write_rows(job: Job, output: str) -> tuple[int, int]:
         for bucket in buckets(job, tables.DOCUMENTS):
             first = set(read(job, tables.PAGES, bucket, ["doc"]).column("doc").to_pylist())
             for row in rows(job, tables.DOCUMENTS, bucket, ["doc", "id", "title", "text"], order=["doc"]):
-                if row.pop("doc") in first:
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                if row["doc"] in first:
+                    document = {"id": row["id"], "title": row["title"], "text": row["text"]}
+                    file.write(json.dumps(document, ensure_ascii=False) + "\n")
                     documents += 1
                     sections += may_be_split and "#" in row["id"]
         if not documents:
