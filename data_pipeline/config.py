@@ -13,9 +13,9 @@ falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 th
 with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal. docs/reproduce.md lists
 what "paper" leaves open or does otherwise.
 
-"recommended" is for small encoders and short training: one task (adding QDM does not rank better), queries with the words and word
-order of their sentence, and negatives as popular as the positives. Its settings for other tasks apply if you add them.
-docs/lab/links.md has the measurements. Use it with the training preset of the same name (harp_jax/config.py).
+"recommended" is for small encoders and short training: one task, queries with the words and word order of their sentence, and
+negatives as popular as the positives. Its settings for other tasks apply if you add them. docs/lab/links.md has the measurements.
+Use it with the training preset of the same name (harp_jax/config.py).
 """
 
 import json

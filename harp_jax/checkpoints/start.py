@@ -109,9 +109,6 @@ WIDER_WORDS = 3.0  # standard deviation of word embeddings, relative to that of 
 def matching_start(config: EncoderConfig, params: dict, key: jax.Array) -> dict:
     """Fresh parameters (float32) from which a small encoder learns to match words, changed in three ways.
 
-    With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and only
-    for one sample of pairs in four.
-
     - Query and key kernels of a layer are the same normal draw of variance 1 / hidden: equal tokens attend to each other from
       the start ("mimetic" initialisation, Trockman and Kolter 2023).
     - The other kernels of encoder, pooler and score head have this variance too. The standard deviation of .02 suits BERT's
