@@ -153,8 +153,8 @@ def write_onnx(directory: str, config: EncoderConfig, params: dict[str, Any], in
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which overflow with 8. A scale per column is closer
-        # to float32 than one per matrix.
+        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which overflow with 8. A scale per column rounds
+        # less than one per matrix.
         chosen = {"weight_type": QuantType.QInt8, "reduce_range": True, "per_channel": True}
         quantize_dynamic(path, os.path.join(directory, FILES["onnx", True]), **chosen)
 
