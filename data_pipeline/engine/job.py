@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypedDict, TypeVar
 
 from data_pipeline.engine.tables import Rows, Table
 
-Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
+Config = dict[str, Any]  # a generation config as plain JSON values: what `config.validated_dict` returns
 
 # What tasks may need from a job: the link graph; an anchor text's destinations ranked per occurrence, not per distinct page;
 # sentences with links and term weights; passages of pages without in-links, or weights for them; the sentence ends of passages.

@@ -116,8 +116,8 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
             if reason := reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs":
                 dropped.append(Dropped(document["id"], reason, f"{shown} -> {target}"))
                 continue
-            place = dict(link_start=start, link_end=end, sentence_start=sentence[0], sentence_end=sentence[1])
-            links.append(dict(doc=document["doc"], anchor=anchor, target=target) | place)
+            span = dict(link_start=start, link_end=end, sentence_start=sentence[0], sentence_end=sentence[1])
+            links.append(dict(doc=document["doc"], anchor=anchor, target=target) | span)
     return {tables.LINKS: links, tables.LOSSES: losses_of(dropped)}
 
 

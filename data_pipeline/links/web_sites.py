@@ -219,7 +219,7 @@ def _excerpt(text: str, links: list[Link], spans: Iterable[tuple[int, int]]) -> 
     length = 0
     for start, end in spans:
         pieces.append(text[start:end])
-        first, last = (bisect_left(links, place, key=lambda link: link.start) for place in (start, end))
+        first, last = (bisect_left(links, offset, key=lambda link: link.start) for offset in (start, end))
         moved += (Link(a - start + length, b - start + length, target) for a, b, target in links[first:last])
         length += end - start + 1
     return "\n".join(pieces), tuple(moved)
@@ -234,10 +234,10 @@ def finished(
         return [document]
     if not split:
         links = [link._replace(target=link.target.partition("#")[0]) for link in document.links]
-        kept = [link for link, own in zip(links, document.links) if link.target != document.address or link == own]
-        if len(kept) < len(links):
-            dropped.append(Dropped(document.address, "link-self", "", len(links) - len(kept)))
-        return [replace(document, links=tuple(kept), outline=None)]
+        others = [link for link, own in zip(links, document.links) if link.target != document.address or link == own]
+        if len(others) < len(links):
+            dropped.append(Dropped(document.address, "link-self", "", len(links) - len(others)))
+        return [replace(document, links=tuple(others), outline=None)]
     outline, addresses = document.outline, _addresses(document.address, document.outline)
     links = [link._replace(target=place_of(link.target)) if "#" in link.target else link for link in document.links]
     parts: list[LinkedDocument] = []

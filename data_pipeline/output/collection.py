@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import generation, plain
+from data_pipeline.config import generation, validated_dict
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
@@ -107,7 +107,7 @@ def linked_pages(
     with config.unlocked():
         config.encoder, config.tasks = "uniform", ("rqp",)
         config.linking_pages = 1.0  # anchor texts count all links; only pairs need fewer
-    c = plain(config)
+    c = validated_dict(config)
     for path in filter(os.path.exists, written):
         files.output_path(path, formats.files_of(c["source"]))
     paths = files.expand(tuple(c["source"]["paths"]))

@@ -242,7 +242,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
     head = page.nodes[0].parent
     rels = (link.attributes for link in (head.css("link[rel][href]") if head is not None else ()))
     targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
-    hrefs = [given.get("href") if tag == "a" else None for tag, given in zip(page.tags, page.attributes)]
+    hrefs = [attributes.get("href") if tag == "a" else None for tag, attributes in zip(page.tags, page.attributes)]
     links = page.totals([int(href is not None) for href in hrefs])
     leading = page.totals([int(href is not None and href in targets) for href in hrefs])
     for i in range(1, count):
@@ -329,7 +329,7 @@ def _kind(page: Page, i: int) -> tuple[str, str | None]:
 
 
 def _continues(page: Page, inner: int, around: int) -> bool:
-    """Whether an element goes on around its main part `inner`: with a heading, or with further sections of the same kind."""
+    """Whether an element has content besides its main part `inner`: a heading, or further sections of the same kind."""
     return any(
         (page.kept[i] and _kind(page, i) == _kind(page, inner))
         or (not page.prose[i] and not HEADINGS.isdisjoint(page.tags[n] for n in page.below(i)))

@@ -201,9 +201,9 @@ def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes
         buffer += block
         if skipped:  # the bytes of a page that is too large
             end = buffer.find(_PAGE_END)
-            kept = len(_PAGE_END) if end < 0 else len(buffer) - end  # a possible beginning of </page>
-            skipped += len(buffer) - kept
-            buffer = buffer[-kept:]
+            tail = len(_PAGE_END) if end < 0 else len(buffer) - end  # a possible beginning of </page>
+            skipped += len(buffer) - tail
+            buffer = buffer[-tail:]
             if end < 0:
                 continue
             too_large[-1] = (too_large[-1][0], skipped)

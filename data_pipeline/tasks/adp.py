@@ -91,8 +91,8 @@ def lead_request(page: Page, setup: Setup, rng: Generator) -> list[Request]:
     query, doc = words[first : first + count], page["doc"]
     # BM25 searches for two words, as for an anchor: pages found for all words share more of them with the query than the rest of
     # its own page does, and the model would learn to prefer fewer shared words.
-    place = int(rng.integers(max(1, count - ANCHOR + 1)))
-    anchor, ids = query[place : place + ANCHOR], setup.terms.ids(query)
+    start = int(rng.integers(max(1, count - ANCHOR + 1)))
+    anchor, ids = query[start : start + ANCHOR], setup.terms.ids(query)
     return [Request(page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
 
 

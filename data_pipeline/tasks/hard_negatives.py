@@ -102,15 +102,15 @@ def mine(job: Job, number: int, payload: tuple[str, bool]) -> Outputs:
         query = [tokenizer.tokens[i] for i in ids] if terms.unit == "tokens" else tokenizer.decode(ids).split()
         for words in (row["anchor"], pack_words(query)):
             text = spelled(words, terms, search)
-            places, copies = pages.search(text, most, without, signatures[row["key"]])
+            ranked, copies = pages.search(text, most, without, signatures[row["key"]])
             for copy in copies:
                 dropped.add(f"{task}-copy-of-the-positive", row["key"], f"page {pages.docs[copy]}")
-            if len(places):
+            if len(ranked):
                 break
         else:
             continue
         rng = generator(c["seed"], task, row["key"], "negative")
-        first, *more = (pages.pages[place] for place in places[drawn(pages.in_links[places], count, popular, rng)])
+        first, *more = (pages.pages[index] for index in ranked[drawn(pages.in_links[ranked], count, popular, rng)])
         tokens, lengths = b"".join(page["tokens"] for page in more), [len(unpack(page["tokens"])) for page in more]
         drawn_as = dict(destination=first["doc"], more=tokens, more_lengths=pack(lengths))
         mined.append(dict(task=task, key=row["key"]) | drawn_as)

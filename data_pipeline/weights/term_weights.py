@@ -280,7 +280,7 @@ class Encoder:
             for row, i in enumerate(batch.members):
                 tokens, spans = sequences[i]
                 inner = attention[row, :, : len(tokens) + 1]
-                at = {position: 1 + place for place, position in enumerate(sequences[i].positions)}
+                at = {position: 1 + row for row, position in enumerate(sequences[i].positions)}
                 means = [inner[[at[position] for position in range(*span)]].mean(axis=0) for span in spans]
                 stacked = np.stack([inner[0], *means])
                 yield i, stacked[:, 1:], stacked[:, 0]

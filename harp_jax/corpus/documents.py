@@ -146,8 +146,8 @@ class IrdsDocuments(Documents):
         return IrdsDocuments, (self.path, self.fields)
 
     def __getitem__(self, docid: str) -> str:
-        with dataset(self.path, "docs") as found:
-            self._store = self._store or found.docs_store()  # the first call downloads and builds the store
+        with dataset(self.path, "docs") as dataset_:
+            self._store = self._store or dataset_.docs_store()  # the first call downloads and builds the store
             return self._text(self._store.get(docid))
 
     def __contains__(self, docid: str) -> bool:
@@ -158,10 +158,10 @@ class IrdsDocuments(Documents):
         return True
 
     def __len__(self) -> int:
-        with dataset(self.path, "docs") as found:
-            count = found.docs_count()
+        with dataset(self.path, "docs") as dataset_:
+            count = dataset_.docs_count()
             if count is None:  # unknown before the store is built
-                store = found.docs_store()
+                store = dataset_.docs_store()
                 store.build()
                 count = store.count()
         return count
@@ -170,8 +170,8 @@ class IrdsDocuments(Documents):
         return (docid for docid, _ in self.texts())
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        with dataset(self.path, "docs") as found:
-            for document in found.docs_iter():
+        with dataset(self.path, "docs") as dataset_:
+            for document in dataset_.docs_iter():
                 yield document.doc_id, self._text(document)
 
     def _text(self, document: Any) -> str:

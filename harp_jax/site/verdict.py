@@ -128,7 +128,7 @@ def decide(
     measured: Collection[str] = (),
 ) -> tuple[dict[str, float], Run]:
     """Part → weight, from runs of the same candidates, and the run by halves; `folds` (qid → fold) divides the queries for it.
-    `parts`: two or more, the first stage first. `instead`: the part that contains the first one and is tried in its place.
+    `parts`: two or more, the first stage first. `instead`: the part that subsumes the first one and may replace it.
     `trusted`: the part that counts twice. `measured`: parts that are not used."""
     first, *others = parts
     pool = pooled([*parts.values()], "minmax")
