@@ -128,12 +128,12 @@ class Terms:
     @cached_property
     def _kinds(self) -> np.ndarray:
         """Kind of each token id, [vocabulary] int8: 2 for white space, 1 for only punctuation, 0 for the rest."""
-
-        def is_punctuation(character: str) -> bool:
-            return character in string.punctuation or unicodedata.category(character).startswith("P")
-
-        spelled = (self.tokenizer.decode([token]).strip() for token in range(self.tokenizer.size))
-        return np.array([2 if not text else int(all(map(is_punctuation, text))) for text in spelled], np.int8)
+        kinds = []
+        for token in range(self.tokenizer.size):
+            text = self.tokenizer.decode([token]).strip()
+            punctuation = all(c in string.punctuation or unicodedata.category(c).startswith("P") for c in text)
+            kinds.append(int(punctuation) if text else 2)
+        return np.array(kinds, np.int8)
 
     def split(self, texts: list[str], limit: int) -> Iterable[tuple[Span, np.ndarray, np.ndarray]]:
         """For each text its whole words up to `limit` tokens, and the start and end of each ([words] int32, code points)."""

@@ -206,10 +206,10 @@ class Batch(NamedTuple):
 
 
 class Encoder:
-    """An encoder on all local devices; the rows of a batch are sharded. `slots`: per batch (0: SLOTS). Raises InputError for an
-    encoder that cannot be read or has another vocabulary."""
+    """An encoder on all local devices; the rows of a batch are sharded. Raises InputError for an encoder that cannot be read or has
+    another vocabulary."""
 
-    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str, slots: int = 0) -> None:
+    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -232,7 +232,7 @@ class Encoder:
         self._place = lambda x: jax.device_put(x, rows)
         self._params = jax.device_put({"encoder": params["encoder"]}, NamedSharding(mesh, PartitionSpec()))
         on_cpu = devices[0].platform == "cpu"
-        self.tokenizer, self.slots, self.devices = tokenizer, slots or SLOTS[on_cpu], len(devices)
+        self.tokenizer, self.slots, self.devices = tokenizer, SLOTS[on_cpu], len(devices)
         lengths = (length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < shape.max_positions)
         self.lengths = (*lengths, shape.max_positions)
         model = Ranker(shape.computing_in(dtype))

@@ -12,7 +12,7 @@ from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
 from data_pipeline.engine.store import rows
 from data_pipeline.engine.tables import DropCounts, pack
 from data_pipeline.text.sentences import sentences
-from data_pipeline.text.terms import Span, pack_words, terms_of
+from data_pipeline.text.terms import pack_words, terms_of
 from harp_jax.input.contrastive_groups import copy_signature
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -84,22 +84,16 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
         if job.config["document_title"]:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
         for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, limit)):
-            doc = document["doc"]
+            doc, bounds = document["doc"], np.concatenate([[0], np.cumsum(span.lengths)])
+            ends = [end for _, end in sentences(lead, language)] if with_sentences else []
+            in_tokens = {int(bounds[np.searchsorted(starts, end, side="left")]) for end in ends}
             made.append(tables.PassageRow(
                 doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
-                lengths=pack(span.lengths),
-                sentences=pack(_sentence_ends(lead, span, starts, language) if with_sentences else []),
+                lengths=pack(span.lengths), sentences=pack(sorted(in_tokens - {0})),
                 signature=pack(copy_signature(span.tokens)),
             ))  # fmt: skip
             words.update(set(map(terms.hashed, span.words)))
     return {tables.PASSAGES: made, tables.WORD_COUNTS: {"word": list(words), "n": list(words.values())}}
-
-
-def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> list[int]:
-    """The ends of the sentences of a text, in tokens; starts: [words] in code points."""
-    bounds = np.concatenate([[0], np.cumsum(span.lengths)])
-    ends = [int(bounds[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text, language)]
-    return sorted({end for end in ends if end})
 
 
 def in_links(job: Job, number: int) -> Iterator[tuple[int, str, int]]:

@@ -50,11 +50,9 @@ class Documents:
         self._opened = threading.local()
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None
-    ) -> "Documents":
-        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary. Raises InputError, with the line,
-        for unreadable records and duplicate document ids."""
+    def open(cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS) -> "Documents":
+        """Opens `path`; builds its index in the user's cache if necessary. Raises InputError, with the line, for unreadable records
+        and duplicate document ids."""
         path = os.fspath(path)
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
@@ -62,7 +60,7 @@ class Documents:
         if is_irds(path):
             return IrdsDocuments(path, tuple(fields))
         files = document_files(path)
-        index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, files) + ".sqlite")
+        index = os.path.join(cache_directory("documents"), cache_name(path, files) + ".sqlite")
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(path, files, connection))
         return cls(path, index, tuple(fields))
