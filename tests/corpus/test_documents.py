@@ -57,8 +57,7 @@ def test_every_format_with_odd_line_ends_and_marks(tmp_path, data, suffix):
 
 def test_index_is_made_once_for_all_fields_and_again_when_the_file_changes(tmp_path):
     docs = opened(tmp_path, TSV, fields=("body", "title"))
-    before = os.stat(docs.index)
-    again = Documents.open(docs.path, ("title",))
+    before, again = os.stat(docs.index), Documents.open(docs.path, ("title",))
     assert (docs["D1"], again["D1"], again.index) == ("the first  body One", "One", docs.index)
     assert os.stat(docs.index).st_mtime_ns == before.st_mtime_ns
     assert before.st_mode & 0o077 == 0  # the collection may be private
