@@ -13,9 +13,9 @@ falls on absent words); Eq. 5 excludes the anchor's words (with a weight of 0 th
 with one destination or equal weights make no pair. Neither preset makes pairs whose two sides are equal. docs/reproduce.md lists
 what "paper" leaves open or does otherwise.
 
-"recommended" is for small encoders and short training: one task (adding QDM does not rank better), queries with the words and word
-order of their sentence, and negatives as popular as the positives. Its settings for other tasks apply if you add them.
-docs/lab/links.md has the measurements. Use it with the training preset of the same name (harp_jax/config.py).
+"recommended" is for small encoders and short training: one task, queries with the words and word order of their sentence, and
+negatives as popular as the positives. Its settings for other tasks apply if you add them. docs/lab/links.md has the measurements.
+Use it with the training preset of the same name (harp_jax/config.py).
 """
 
 import json
@@ -181,7 +181,7 @@ def generation(preset: str = "") -> ConfigDict:
     return with_preset(defaults(FIELDS), preset, PRESETS)
 
 
-def plain(config: ConfigDict) -> Config:
+def validated_dict(config: ConfigDict) -> Config:
     """The config as plain JSON values; raises InputError for invalid values, or a config of another command."""
     if "source" not in config:
         raise InputError("this config has no `source`, so it is not a generation config; use one of configs/data/")
@@ -206,12 +206,12 @@ def plain(config: ConfigDict) -> Config:
     )
     if problems := [problem for wrong, problem in checks if wrong]:
         raise InputError("; ".join(problems))
-    source = plain_source(config)
+    source = validated_source(config)
     tag = language(config, source)
     return c | {"source": source, "language": tag.tag, "language_from": tag.origin}
 
 
-def plain_source(config: ConfigDict) -> dict[str, Any]:
+def validated_source(config: ConfigDict) -> dict[str, Any]:
     """config.source as plain JSON values, its format detected if it is not set; InputError for invalid values."""
     source = json.loads(config.source.to_json_best_effort())
     check_values({"source": source}, SOURCE)

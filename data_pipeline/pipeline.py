@@ -11,7 +11,7 @@ from functools import partial
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import plain, weighed
+from data_pipeline.config import validated_dict, weighed
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import LINKS, SENTENCES, Config, Engine, EngineFactory, Inputs, Job
 from data_pipeline.engine.local import LocalEngine, fitting
@@ -80,7 +80,7 @@ def generate(
     Raises InputError for bad input and for an output directory that belongs to another job.
     """
     require_tensorflow()
-    directory, c = os.path.abspath(output), plain(config)
+    directory, c = os.path.abspath(output), validated_dict(config)
     with progress(unit=STAGES) as bar, full_disk_refused(os.fspath(output)):
         memory = fitting(c["memory_limit"])
         tokenizer = load_tokenizer(c["tokenizer"])

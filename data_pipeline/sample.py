@@ -213,12 +213,12 @@ def article(page: Page, pages: list[Page], seed: int) -> str:
     text += f"<ref name=a>{{{{cite book|title=Annals of {page.region}|year={year()}}}}}</ref>"
     text += " " + _pick(LEADS, draw).format(*_shuffled(page.leads, draw)) + "\n"
     headings = draw.permutation(len(HEADINGS))[: int(draw.integers(2, 5))]
-    for place, heading in enumerate(headings):
+    for number, heading in enumerate(headings):
         sentences = [_linking(page, pages, draw) for _ in range(int(draw.integers(2, 5)))]
         at = int(draw.integers(len(sentences) + 1))
         sentences.insert(at, _pick(PLAIN, draw).format(year=year(), region=page.region))
         text += f"\n== {HEADINGS[heading]} ==\n"
-        if place == 0:
+        if number == 0:
             text += f"[[File:{page.name}.jpg|thumb|{_linking(page, pages, draw)}]]\n"
         text += " ".join(sentences) + "<ref name=a />\n"
     rows = "".join(f"|-\n| {year()} || {_anchor(_other(page, pages, draw), draw)}\n" for _ in range(3))
@@ -294,8 +294,8 @@ def dump(pages: list[Page], articles: list[str]) -> Iterator[str]:
 def questions(pages: list[Page], seed: int) -> Iterator[tuple[str, str, Page, int]]:
     """(qid, question, relevant page, fold) in random order, one question per page."""
     draw = generator("sample_wiki", seed, "questions")
-    for number, (place, fold) in enumerate(_asked(len(pages), seed).items(), 1):
-        page = pages[place]
+    for number, (index, fold) in enumerate(_asked(len(pages), seed).items(), 1):
+        page = pages[index]
         facts = _shuffled(page.questions, draw)
         yield f"q{number}", _pick(QUESTIONS, draw).format(*facts, name=page.name), page, fold
 

@@ -5,7 +5,6 @@ path to a file, or a pandas frame with the columns of PyTerrier (qid, docno, sco
 (query_id, doc_id, score or relevance).
 """
 
-import importlib
 import math
 import numbers
 import os
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from ml_collections import ConfigDict
 
     from harp_jax.evaluation.results import Table
+    from harp_jax.input.records import Manifest
     from harp_jax.ranking.scorers import Scorer, Windows
     from harp_jax.site.pages import Site
     from harp_jax.training.linear_map import Adapted
@@ -206,7 +206,7 @@ def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
     return trainer_of(loaded)(loaded, _named(workdir))
 
 
-def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
+def generate(config: "ConfigDict | Path", output: Path) -> "Manifest":
     """Generates pre-training pairs from linked pages as TFRecord shards, and returns their manifest.
 
     A repeated call resumes, or does nothing if the job has finished. Runs on the local cores; for Spark use `harp generate`.
@@ -218,8 +218,8 @@ def generate(config: "ConfigDict | Path", output: Path) -> dict[str, Any]:
     >>> sorted(manifest["tasks"])
     ['acm', 'mlm', 'qdm', 'rdp', 'rqp']
     """
-    # Imported by name: harp_jax works without data_pipeline.
-    pipeline = importlib.import_module("data_pipeline.pipeline")
+    from data_pipeline import pipeline
+
     loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
     return pipeline.generate(loaded, _named(output))
 

@@ -68,7 +68,7 @@ ENCODER: Fields = {
     "accumulate": Field(1, "microbatches per batch, computed one after the other to save memory", (1, 1 << 16)),
     "lanes": Field(8, "independent input streams; a multiple of the number of devices along data × fsdp", (1, 1 << 12)),
     "window": Field(1024,
-        "groups of a lane that are shuffled and packed together; at most an epoch, if `epochs` sets the length", COUNT),
+        "shuffle buffer: groups of a lane shuffled and packed together; with `epochs`, capped at one epoch", COUNT),
     "workers": Field(0, "processes that read and pack, each for some of the lanes, without changing the batches; 0: a thread of "
         "the training", (0, 1 << 10)),
     "mesh.data": Field(-1,
@@ -110,8 +110,7 @@ JUDGED: Fields = {
     "folds": Field("", "file of qid<TAB>fold lines"),
     "train_folds": Field((), "folds to train on; empty: all queries"),
     "train_queries": Field("", "file whose lines begin with the query ids to train on; empty: all"),
-    "missed_positives": Field(False, "also train on relevant documents that are not candidates. Off by default: re-ranking never "
-        "sees them, and they share fewer words with the query than BM25's negatives do"),
+    "missed_positives": Field(False, "also train on relevant documents that are not candidates; re-ranking never sees them"),
     **SELECT,
     "select_queries": Field(500,
         "maximum number of queries held out for `select`, at most a tenth, grouped by relevant document", COUNT),
@@ -144,8 +143,7 @@ OWN: Mapping[str, Fields] = {
         "mlm_weight": Field(1.0, "weight of the MLM loss; 0: nothing is masked or predicted", WEIGHT),
         "mlm_head_steps": Field(300,
             "if `init` has no MLM head, train one for this many steps with the encoder frozen; 0: do not", STEPS),
-        "mlm_side": Field("document",
-            "where to mask; masking one of four query words hurts the pair", ("document", "query", "both")),
+        "mlm_side": Field("document", "which texts of a pair to mask", ("document", "query", "both")),
         "mlm_whole_words": Field(False, "mask all tokens of a word or none"),
         "mlm_shared_mask": Field(True,
             "mask the same tokens of a text that both sides of a pair have; the authors' code masks each side by itself"),

@@ -38,5 +38,5 @@ os.environ["PYTHONPATH"] = str(Path(__file__).parent.parent)  # for child proces
 def own_cache(tmp_path_factory):
     """Keeps indexes and converted models of tests out of the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("my cache?#%")))  # SQLite's URIs need quoting
         yield

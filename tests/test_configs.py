@@ -5,7 +5,7 @@ import runpy
 import pytest
 from harp_jax.configs.baselines import harp
 
-from data_pipeline.config import generation, plain
+from data_pipeline.config import generation, validated_dict
 from data_pipeline.tasks.table import TASKS
 from harp_jax import config as configs
 from harp_jax.base.errors import InputError
@@ -61,9 +61,9 @@ def test_a_config_of_another_command_and_ranges_of_a_generation_job():
         with pytest.raises(InputError, match="the config's stage is ''"):
             run(generation())
     with pytest.raises(InputError, match="it is not a generation config"):
-        plain(configs.pretrain())
+        validated_dict(configs.pretrain())
     config = generation()
     config.source.paths, config.tokenizer, config.encoder = ("a",), "t", "uniform"
     config.validation_fraction = float("nan")
     with pytest.raises(InputError, match=r"--config\.validation_fraction=nan is not allowed; use"):
-        plain(config)
+        validated_dict(config)

@@ -6,17 +6,22 @@ rerunning a killed job resumes it, and the output has the same bytes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar
 
 from data_pipeline.engine.tables import Rows, Table
 
-Config = dict[str, Any]  # a generation config as plain JSON values: what `config.plain` returns
-Inputs = dict[str, Any]  # the input of a job by content, a part of its manifest: see `claim.fingerprint`
+Config = dict[str, Any]  # a generation config as plain JSON values: what `config.validated_dict` returns
 
 # What tasks may need from a job: the link graph; an anchor text's destinations ranked per occurrence, not per distinct page;
 # sentences with links and term weights; passages of pages without in-links, or weights for them; the sentence ends of passages.
 LINKS, OCCURRENCES, SENTENCES = "links", "occurrences", "sentences"
 ALL_PAGES, ALL_WEIGHTS, SENTENCE_ENDS = "all pages", "all weights", "sentence ends"
+
+
+class Inputs(TypedDict):  # of a job by content, a part of its manifest: see `claim.fingerprint`
+    source: list[dict[str, Any]]
+    tokenizer_sha256: str
+    encoder_content: dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from data_pipeline.engine.job import Job, MapFunction, P, Part
-from data_pipeline.engine.tables import Row, Rows, Table
+from data_pipeline.engine.tables import R, Rows, Table
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import replacing, sha256_file
 
@@ -42,9 +42,9 @@ def read(job: Job, table: Table, bucket: int | None = None, columns: list[str] |
 
 
 def rows(
-    job: Job, table: Table, bucket: int, columns: list[str] | None = None, size: int = 256, order: Iterable[str] = ()
-) -> Iterator[Row]:
-    """The rows of a bucket, sorted by the columns `order`, `size` of them in memory as Python objects."""
+    job: Job, table: Table[R], bucket: int, columns: list[str] | None = None, size: int = 256, order: Iterable[str] = ()
+) -> Iterator[R]:
+    """The rows of a bucket with `columns` (default: all), sorted by `order`, `size` of them in memory as Python objects."""
     content = read(job, table, bucket, columns)
     if by := [(name, "ascending") for name in order]:
         content = content.sort_by(by)

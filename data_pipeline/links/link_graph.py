@@ -17,7 +17,7 @@ from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job
 from data_pipeline.engine.store import rows
 from data_pipeline.engine.tables import DOCS_PER_CHUNK, EXAMPLES, DropCounts, Row
 from data_pipeline.sources import formats
-from data_pipeline.sources.document import Chunk, Dropped, LinkedDocument
+from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.base.randomness import hash64, signed64
@@ -63,7 +63,7 @@ def losses_of(dropped: Iterable[Dropped]) -> list[Row]:
 
 def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]], dropped: list[Dropped]) -> Outputs:
     """The tables of numbered documents, and of what was dropped; `home` is their bucket. Appends to `dropped`."""
-    documents: list[Row] = []
+    documents: list[tables.DocumentRow] = []
     addresses: list[Row] = []
     redirects: list[Row] = []
     for doc, document in numbered:
@@ -91,10 +91,15 @@ def tabulate(c: Config, home: int, numbered: Iterable[tuple[int, LinkedDocument]
         if problem == "link-to-short-page":
             dropped.append(Dropped(document.id, "page-too-short", document.title))
             continue
-        row = dict(doc=doc, id=document.id, title=document.title, text=text, lead_end=lead_end)
-        documents.append(row | dict(links=[link._asdict() for link in document.links]))
+        documents.append(tables.DocumentRow(
+            doc=doc, id=document.id, title=document.title, text=text, lead_end=lead_end, links=spans_of(document.links),
+        ))  # fmt: skip
     made: Outputs = {tables.DOCUMENTS: documents, tables.ADDRESSES: addresses, tables.REDIRECTS: redirects}
     return made | {tables.LOSSES: losses_of(dropped)}
+
+
+def spans_of(links: Iterable[Link]) -> list[tables.LinkSpan]:
+    return [tables.LinkSpan(start=start, end=end, target=target) for start, end, target in links]
 
 
 def extract_links(job: Job, number: int, payload: None) -> Outputs:
@@ -111,15 +116,17 @@ def extract_links(job: Job, number: int, payload: None) -> Outputs:
             if reason := reason_to_drop(anchor, job.config) if sentence else "anchor-across-paragraphs":
                 dropped.append(Dropped(document["id"], reason, f"{shown} -> {target}"))
                 continue
-            place = dict(link_start=start, link_end=end, sentence_start=sentence[0], sentence_end=sentence[1])
-            links.append(dict(doc=document["doc"], anchor=anchor, target=target) | place)
+            span = dict(link_start=start, link_end=end, sentence_start=sentence[0], sentence_end=sentence[1])
+            links.append(dict(doc=document["doc"], anchor=anchor, target=target) | span)
     return {tables.LINKS: links, tables.LOSSES: losses_of(dropped)}
 
 
-def in_sentences(text: str, links: list[Row], language: str = ENGLISH) -> list[tuple[Row, list[int]]]:
+def in_sentences(
+    text: str, links: list[tables.LinkSpan], language: str = ENGLISH
+) -> list[tuple[tables.LinkSpan, list[int]]]:
     """Each link with [start, end] of its sentence; an empty list if the anchor spans paragraphs or is white space. A link
     across a sentence boundary (Yahoo! Inc.) joins the sentences. Linear in the text and in the links."""
-    placed: list[tuple[Row, list[int]]] = []
+    placed: list[tuple[tables.LinkSpan, list[int]]] = []
     bounds: list[tuple[int, int]] = []
     ends: list[int] = []
     joined: list[int] = []

@@ -98,7 +98,7 @@ def parse_documents(engine: Engine) -> None:
 def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
     """Map over chunks: the unchanged pages, redirects, anchors, and per site the number of pages, links, and each link."""
     documents, dropped = formats.parse(chunk, job.config["source"])
-    crawled: list[Row] = []
+    crawled: list[tables.CrawledRow] = []
     redirects: list[Row] = []
     fragments: list[Row] = []
     pages: dict[str, Row] = {}
@@ -124,9 +124,11 @@ def parse_chunk(job: Job, number: int, chunk: Chunk) -> Outputs:
             addresses = _addresses(own, outline)
             fragments += (dict(page=own, fragment=name, section=addresses[n]) for name, n in outline.fragments.items())
         hosts |= {urls.site(document.canonical)} if document.canonical else set()
-        row = {name: getattr(document, name) for name in ("address", "title", "text", "lead_end", "canonical")}
-        row |= dict(doc=doc, links=[link._asdict() for link in document.links])
-        crawled.append(row | dict(outline=json.dumps(outline, ensure_ascii=False)))
+        crawled.append(tables.CrawledRow(
+            doc=doc, address=own, title=document.title, text=document.text, lead_end=document.lead_end,
+            links=link_graph.spans_of(document.links), outline=json.dumps(outline, ensure_ascii=False),
+            canonical=document.canonical,
+        ))  # fmt: skip
     columns = ("site", "target", "anchor", "page", "fragment", "n")
     return {
         tables.CRAWLED: crawled, tables.REDIRECTS: redirects, tables.FRAGMENTS: fragments,
@@ -217,7 +219,7 @@ def _excerpt(text: str, links: list[Link], spans: Iterable[tuple[int, int]]) -> 
     length = 0
     for start, end in spans:
         pieces.append(text[start:end])
-        first, last = (bisect_left(links, place, key=lambda link: link.start) for place in (start, end))
+        first, last = (bisect_left(links, offset, key=lambda link: link.start) for offset in (start, end))
         moved += (Link(a - start + length, b - start + length, target) for a, b, target in links[first:last])
         length += end - start + 1
     return "\n".join(pieces), tuple(moved)
@@ -232,10 +234,10 @@ def finished(
         return [document]
     if not split:
         links = [link._replace(target=link.target.partition("#")[0]) for link in document.links]
-        kept = [link for link, own in zip(links, document.links) if link.target != document.address or link == own]
-        if len(kept) < len(links):
-            dropped.append(Dropped(document.address, "link-self", "", len(links) - len(kept)))
-        return [replace(document, links=tuple(kept), outline=None)]
+        others = [link for link, own in zip(links, document.links) if link.target != document.address or link == own]
+        if len(others) < len(links):
+            dropped.append(Dropped(document.address, "link-self", "", len(links) - len(others)))
+        return [replace(document, links=tuple(others), outline=None)]
     outline, addresses = document.outline, _addresses(document.address, document.outline)
     links = [link._replace(target=place_of(link.target)) if "#" in link.target else link for link in document.links]
     parts: list[LinkedDocument] = []

@@ -35,7 +35,7 @@ def config_files(arguments: Mapping[str, Any]) -> dict[str, str]:
     """Option → path of the files and folders that the argument `config` names."""
     config = arguments["config"]
     if "source" not in config:
-        return {}  # a config of another command, which `config.plain` refuses
+        return {}  # a config of another command, which `config.validated_dict` refuses
     files = {f"config.source.{name}.{n}": path for name in SOURCES for n, path in enumerate(config.source[name])}
     return files | {
         f"config.{name}": config[name] for name in NAMED if config[name] not in term_weights.WITHOUT_ENCODER

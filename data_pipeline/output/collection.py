@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import generation, plain
+from data_pipeline.config import generation, validated_dict
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Engine, Job
 from data_pipeline.engine.local import SMALL, LocalEngine, SerialEngine
@@ -105,7 +105,7 @@ def linked_pages(config: ConfigDict, output: str, stages: int, links: bool = Tru
     with config.unlocked():
         config.encoder, config.tasks = "uniform", ("rqp",)
         config.linking_pages = 1.0  # anchor texts count all links; only pairs need fewer
-    c = plain(config)
+    c = validated_dict(config)
     if os.path.exists(output):
         files.output_path(output, formats.files_of(c["source"]))
     paths = files.expand(tuple(c["source"]["paths"]))
@@ -145,8 +145,9 @@ def write_rows(job: Job, output: str) -> tuple[int, int]:
         for bucket in buckets(job, tables.DOCUMENTS):
             first = set(read(job, tables.PAGES, bucket, ["doc"]).column("doc").to_pylist())
             for row in rows(job, tables.DOCUMENTS, bucket, ["doc", "id", "title", "text"], order=["doc"]):
-                if row.pop("doc") in first:
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                if row["doc"] in first:
+                    document = {"id": row["id"], "title": row["title"], "text": row["text"]}
+                    file.write(json.dumps(document, ensure_ascii=False) + "\n")
                     documents += 1
                     sections += may_be_split and "#" in row["id"]
         if not documents:

@@ -48,7 +48,7 @@ def write_shard(job: Job, number: int, payload: tuple[str, str, int, int]) -> Ou
     task, split, shard, shards = payload
     path = os.path.join(job.output, shard_name(split_name(task, split), shard, shards))
     rows = read(job, tables.SHARDED, number).sort_by([("shuffle", "ascending"), ("key", "ascending")])
-    return {tables.SHARD_FILES: [dict(write_examples(path, (each.as_py() for each in rows.column("example"))))]}
+    return {tables.SHARD_FILES: [write_examples(path, (each.as_py() for each in rows.column("example")))]}
 
 
 def write_examples(path: str, examples: Iterable[bytes]) -> ShardEntry:

@@ -16,7 +16,7 @@ from functools import partial
 
 from ml_collections import ConfigDict
 
-from data_pipeline.config import language, plain_source
+from data_pipeline.config import language, validated_source
 from data_pipeline.output.claim import once_for_config
 from data_pipeline.sources import formats
 from harp_jax.base.errors import InputError
@@ -49,7 +49,7 @@ class Vocabulary:
 def write_vocabulary(config: ConfigDict, output: str, kind: str = "auto", size: int = 8000) -> Vocabulary:
     """Trains a vocabulary of at most `size` tokens on the documents of `config.source`; writes the tokenizer to `output`. kind
     "auto": unigram for languages without spaces between words, else wordpiece. Raises InputError for bad input."""
-    source = plain_source(config)
+    source = validated_source(config)
     tag, origin = language(config, source)
     if kind == "auto":
         kind = "unigram" if primary(tag) in UNSPACED else "wordpiece"

@@ -77,7 +77,7 @@ class Page:
         self.text, self.linked, self.prose = map(self.totals, (self.own, own_linked, self.own_prose))
         self.titles = self.totals([int(tag == "h1") for tag in self.tags])
         self.out = [False] * len(self.tags)  # left out, with all elements below them
-        self.kept = self.prose  # prose of subtrees that is not left out
+        self.content = self.prose  # prose of subtrees that is not left out
 
     def totals(self, values: list[int]) -> list[int]:
         """Sums over subtrees of the elements' own values."""
@@ -206,13 +206,13 @@ def select(body: "LexborNode") -> tuple["LexborNode", set[int], dict[int, str], 
     page = Page(body)
     for by_name in (True, False):
         _leave_boilerplate(page, by_name)
-        if page.kept[0] >= min(_FEW * page.prose[0], MIN_PROSE):
+        if page.content[0] >= min(_FEW * page.prose[0], MIN_PROSE):
             break
     # A first <h1> that is only a link, above another that is not, is the site's name, linked to its home page.
     titles = [i for i in page.below(0) if page.tags[i] == "h1" and not page.out[i]]
     if [page.linked[i] == page.text[i] for i in titles[:2]] == [True, False]:
         page.leave(titles[0])
-    if page.kept[0] < MIN_PROSE:
+    if page.content[0] < MIN_PROSE:
         # The first <main> with text, or the only <article> with text, or the body.
         filled = [i for i in page.below(0)[1:] if not page.out[i] and page.text[i]]
         main = [i for i in filled if page.tags[i] == "main" or page.attributes[i].get("role") == "main"]
@@ -242,7 +242,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
     head = page.nodes[0].parent
     rels = (link.attributes for link in (head.css("link[rel][href]") if head is not None else ()))
     targets = {link["href"] for link in rels if not _LEADS.isdisjoint((link["rel"] or "").lower().split())}
-    hrefs = [given.get("href") if tag == "a" else None for tag, given in zip(page.tags, page.attributes)]
+    hrefs = [attributes.get("href") if tag == "a" else None for tag, attributes in zip(page.tags, page.attributes)]
     links = page.totals([int(href is not None) for href in hrefs])
     leading = page.totals([int(href is not None and href in targets) for href in hrefs])
     for i in range(1, count):
@@ -279,7 +279,7 @@ def _leave_boilerplate(page: Page, by_name: bool) -> None:
         # On a page with little prose, the footer may hold most of it.
         if little_prose and not page.out[i] and page.text[i] <= _MOST * page.text[0]:
             page.out[i] = tag in _NAMED and names.site
-    page.kept = page.totals([0 if out else prose for out, prose in zip(page.out, page.own_prose)])
+    page.content = page.totals([0 if out else prose for out, prose in zip(page.out, page.own_prose)])
 
 
 def _core(page: Page) -> int:
@@ -287,9 +287,9 @@ def _core(page: Page) -> int:
     core = 0
     while True:
         children = (i for i in page.children(core) if not page.out[i] and page.tags[i] != "p")
-        blocks = [i for i in children if page.kept[i] and page.tags[i] not in INLINE]
-        largest = max(blocks, key=page.kept.__getitem__, default=0)
-        if not largest or page.kept[largest] < _CORE * page.kept[core]:
+        blocks = [i for i in children if page.content[i] and page.tags[i] not in INLINE]
+        largest = max(blocks, key=page.content.__getitem__, default=0)
+        if not largest or page.content[largest] < _CORE * page.content[core]:
             return core
         core = largest
 
@@ -308,15 +308,15 @@ def _root(page: Page, core: int) -> int:
     i = root
     while i > 0:
         if page.tags[i] in ("article", "main") or _names_of(page.tags[i], page.attributes[i]).article:
-            if page.kept[i] > _AROUND * page.kept[core]:
+            if page.content[i] > _AROUND * page.content[core]:
                 break
             root = i
         i = page.parents[i]
     # A table or list is a part of its section, and a section with a title may be one of several.
     i = root
-    while (i := page.parents[i]) >= 0 and page.kept[i] <= _SECTION_AROUND * page.kept[core]:
+    while (i := page.parents[i]) >= 0 and page.content[i] <= _SECTION_AROUND * page.content[core]:
         further = is_section(page.tags[root], page.attributes[root]) and any(
-            n != root and page.kept[n] and not page.out[n] and is_section(page.tags[n], page.attributes[n])
+            n != root and page.content[n] and not page.out[n] and is_section(page.tags[n], page.attributes[n])
             for n in page.children(i)
         )
         if further or is_section(page.tags[i], page.attributes[i]):
@@ -329,9 +329,9 @@ def _kind(page: Page, i: int) -> tuple[str, str | None]:
 
 
 def _continues(page: Page, inner: int, around: int) -> bool:
-    """Whether an element goes on around its main part `inner`: with a heading, or with further sections of the same kind."""
+    """Whether an element has content besides its main part `inner`: a heading, or further sections of the same kind."""
     return any(
-        (page.kept[i] and _kind(page, i) == _kind(page, inner))
+        (page.content[i] and _kind(page, i) == _kind(page, inner))
         or (not page.prose[i] and not HEADINGS.isdisjoint(page.tags[n] for n in page.below(i)))
         for i in page.children(around)
         if i != inner and not page.out[i]
@@ -343,7 +343,7 @@ def _trim(page: Page, root: int, core: int) -> None:
     tags, below = page.tags, page.below(root)
     # Kickers, breadcrumbs and dates above the first <h1>, if there is almost no prose above it.
     title = next((i for i in below if tags[i] == "h1" and not page.out[i]), root)
-    if sum(page.own_prose[root:title]) < 0.1 * page.kept[root]:
+    if sum(page.own_prose[root:title]) < 0.1 * page.content[root]:
         for i in range(root + 1, title):
             if not page.out[i] and title not in page.below(i) and not page.prose[i] and tags[i] not in INLINE:
                 page.leave(i)
@@ -352,7 +352,7 @@ def _trim(page: Page, root: int, core: int) -> None:
     while inner != root:
         parent = page.parents[inner]
         for i in page.children(parent) if not is_section(tags[parent], page.attributes[parent]) else ():
-            if i > inner and _kind(page, i) != _kind(page, inner) and page.kept[i] <= _AFTER * page.kept[core]:
+            if i > inner and _kind(page, i) != _kind(page, inner) and page.content[i] <= _AFTER * page.content[core]:
                 page.leave(i)
         inner = parent
     # Menus and lists of teasers. Paragraphs, list items and headings stay: they contain few links.

@@ -120,8 +120,8 @@ def tidy(text: str) -> str:
 def assemble(text: str, addresses: list[str], dropped: list[tuple[str, str]]) -> Plain:
     """Replaces the marks by offsets; `addresses[number]` is the destination of link `number`. Appends to `dropped`."""
     plain, numbered, lead_end = unmark(text)
-    kept = {number for _, _, number in numbered}
-    dropped += [("link-empty", address) for number, address in enumerate(addresses) if number not in kept]
+    with_text = {number for _, _, number in numbered}
+    dropped += [("link-empty", address) for number, address in enumerate(addresses) if number not in with_text]
     return Plain(plain, tuple(Link(start, end, addresses[n]) for start, end, n in numbered), lead_end, dropped)
 
 

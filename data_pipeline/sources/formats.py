@@ -51,7 +51,10 @@ def chunks(source: Source) -> Iterator[Chunk]:
     """The input in order: a pure function of the files' content. Raises InputError for input that is missing, unreadable, of
     another format, or truncated."""
     format_ = FORMATS[source["format"]]
-    for file, path in enumerate(_paths(source)):
+    paths = files.expand(tuple(source["paths"]))
+    # A folder of web pages is read as one file, other folders file by file.
+    inside = (files.walk(path) if os.path.isdir(path) and source["format"] != "html" else [path] for path in paths)
+    for file, path in enumerate(itertools.chain.from_iterable(inside)):
         # The number of the file distinguishes equal names of different folders.
         name = f"{file:04d}-{path.rstrip('/').rpartition('/')[2]}"
         number, size, payload = 0, 0, []
@@ -63,12 +66,6 @@ def chunks(source: Source) -> Iterator[Chunk]:
                 number, size, payload = number + 1, 0, []
         if payload:
             yield Chunk(f"{name}:{number:05d}", payload)
-
-
-def _paths(source: Source) -> Iterator[str]:
-    """The files of `source.paths`; a folder of web pages is one of them."""
-    for path in files.expand(tuple(source["paths"])):
-        yield from files.walk(path) if os.path.isdir(path) and source["format"] != "html" else [path]
 
 
 def parse(chunk: Chunk, source: Source) -> tuple[list[LinkedDocument], list[Dropped]]:

@@ -270,9 +270,9 @@ def _document(
             each._replace(title=own, spans=tuple(parts)) for each, own, parts in zip(content.sections, titles, spans)
         )
         outline = Outline(tuple(sections), content.fragments)
-    kept = {number for _, _, number in placed}
+    with_text = {number for _, _, number in placed}
     for number, href in enumerate(content.hrefs):
-        if number not in kept:
+        if number not in with_text:
             reason = "link-number" if number in numbers else resolve(href)[1] or "link-empty"
             dropped.append(Dropped(where, reason, href))
     links: list[Link] = []

@@ -53,13 +53,13 @@ def _text(record: Mapping[str, Any], key: str, where: str, empty: bool = True) -
 
 def _disjoint(links: list[Link], text: str, where: str, dropped: list[Dropped]) -> tuple[Link, ...]:
     """The links by start, without those that overlap an earlier one."""
-    kept: list[Link] = []
+    disjoint: list[Link] = []
     for link in sorted(links):
-        if kept and link.start < kept[-1].end:
+        if disjoint and link.start < disjoint[-1].end:
             dropped.append(Dropped(where, "link-overlap", text[link.start : link.end]))
         else:
-            kept.append(link)
-    return tuple(kept)
+            disjoint.append(link)
+    return tuple(disjoint)
 
 
 def parse_linked(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterator[LinkedDocument]:
@@ -89,8 +89,8 @@ def parse_linked(chunk: Chunk, source: Source, dropped: list[Dropped]) -> Iterat
                 links.append(Link(end - len(shown.lstrip()), start + len(shown.rstrip()), target))
             else:
                 dropped.append(Dropped(where, "link-empty", target))
-        kept = _disjoint(links, text, where, dropped)
-        yield LinkedDocument(id_, id_, title, text, kept, lead_end)
+        disjoint = _disjoint(links, text, where, dropped)
+        yield LinkedDocument(id_, id_, title, text, disjoint, lead_end)
 
 
 _ANCHOR = re.compile(r'<a href="([^"\n]*)">((?:[^<\n]++|\n(?!\n)|<(?!/?a\b))*+)</a>')

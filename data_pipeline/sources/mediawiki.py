@@ -25,7 +25,7 @@ from data_pipeline.sources.wikitext import Site, plain_text
 from harp_jax.base import files
 from harp_jax.base.errors import InputError
 
-_BLOCK = 1 << 20
+BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 4 << 20
 _COMPRESSION = 4  # of wikitext by bz2, about
 _WHOLE_CHUNK = 1 << 62  # the weight of an entry that is a chunk by itself
@@ -101,10 +101,10 @@ def _read_blocks(path: str) -> Iterator[bytes]:
     damage: Exception | None = None
     with files.open_bytes(path) as file:
         try:
-            while data := file.read1(_BLOCK - len(block)):  # type: ignore[attr-defined]
+            while data := file.read1(BLOCK_BYTES - len(block)):  # type: ignore[attr-defined]
                 block += data
                 total += len(data)
-                if len(block) == _BLOCK:
+                if len(block) == BLOCK_BYTES:
                     yield bytes(block)
                     block.clear()
         except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
@@ -171,7 +171,7 @@ def _streams_of_pages(path: str) -> list[tuple[int, int]]:
             return []
         try:
             for block in _decompressed(data[starts[-1] :]):
-                end = (end + block)[-_BLOCK:]
+                end = (end + block)[-BLOCK_BYTES:]
         except (OSError, EOFError):
             end = b""
     if not _END.fullmatch(end.rpartition(_PAGE_END)[2]):
@@ -186,7 +186,7 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
         while not stream.eof:
             if stream.needs_input and not data:
                 raise EOFError("the stream is truncated")
-            yield stream.decompress(data, _BLOCK)
+            yield stream.decompress(data, BLOCK_BYTES)
             data = b""
         data = stream.unused_data
 
@@ -194,16 +194,16 @@ def _decompressed(data: bytes) -> Iterator[bytes]:
 def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes: int, whole: bool) -> Iterator[Part]:
     """Splits XML between pages. InputError if more than </mediawiki> follows the last page or, if `whole`, that is missing."""
     # A page's XML is longer than its text: up to 6 bytes for an escaped character, and the elements around it.
-    limit = 6 * max_page_bytes + _BLOCK
+    limit = 6 * max_page_bytes + BLOCK_BYTES
     buffer, skipped = b"", 0
     too_large: list[tuple[str, int]] = []
     for block in blocks:
         buffer += block
         if skipped:  # the bytes of a page that is too large
             end = buffer.find(_PAGE_END)
-            kept = len(_PAGE_END) if end < 0 else len(buffer) - end  # a possible beginning of </page>
-            skipped += len(buffer) - kept
-            buffer = buffer[-kept:]
+            tail = len(_PAGE_END) if end < 0 else len(buffer) - end  # a possible beginning of </page>
+            skipped += len(buffer) - tail
+            buffer = buffer[-tail:]
             if end < 0:
                 continue
             too_large[-1] = (too_large[-1][0], skipped)
@@ -214,7 +214,7 @@ def _split_pages(path: str, head: bytes, blocks: Iterable[bytes], max_page_bytes
             yield Part(path, head, buffer[:end], tuple(too_large))
             buffer, too_large = buffer[end:], []
         if large:
-            too_large.append((_last_title(buffer[:_BLOCK]), 0))
+            too_large.append((_last_title(buffer[:BLOCK_BYTES]), 0))
             buffer, skipped = buffer[-len(_PAGE_END) :], len(buffer) - len(_PAGE_END)
     end = len(buffer) - len(buffer.rpartition(_PAGE_END)[2])
     if end or too_large:

@@ -41,8 +41,8 @@ def resolve(base: str, href: str, encoding: str = "utf-8") -> tuple[str | None, 
         return None, "link-invalid"
     if not url.startswith(SCHEMES):
         return None, "link-scheme"
-    found = address(url)
-    return found, "" if found else "link-invalid"
+    target = address(url)
+    return target, "" if target else "link-invalid"
 
 
 def joined(base: str, href: str) -> str:
@@ -55,8 +55,8 @@ def joined(base: str, href: str) -> str:
 
 def fragment(href: str) -> str:
     """The anchor that a reference names; empty if it names none or the top of the page."""
-    found = anchor(urllib.parse.unquote(_IGNORED.sub("", href).partition("#")[2]))
-    return "" if found.lower() == "top" or found.startswith(":~:") else found
+    name = anchor(urllib.parse.unquote(_IGNORED.sub("", href).partition("#")[2]))
+    return "" if name.lower() == "top" or name.startswith(":~:") else name
 
 
 def anchor(name: str) -> str:
@@ -77,8 +77,8 @@ def address(url: str) -> str | None:
     port = parts.port and f":{parts.port}"
     path = _INDEX.sub("/", _spelled(parts.pathname, SAFE)).rstrip("/")
     query = _spelled(parts.search, SAFE + "?")
-    found = f"{'https:' if scheme == 'http:' else scheme}//{host}{port}{path}{query}"
-    return found if len(found) <= MAX_URL_BYTES else None
+    url = f"{'https:' if scheme == 'http:' else scheme}//{host}{port}{path}{query}"
+    return url if len(url) <= MAX_URL_BYTES else None
 
 
 def _ada():  # type: ignore[no-untyped-def]  # the module
@@ -105,9 +105,9 @@ def addresser(source: Source) -> Callable[[str], str]:
     base = "file:///" if base in ("http://", "https://") else base
 
     def normalised(url: str) -> str:
-        found = resolve(base, url)[0]
+        page = resolve(base, url)[0]
         part = fragment(url) if sections else ""
-        return (f"{found}#{part}" if part else found) if found else url.strip()
+        return (f"{page}#{part}" if part else page) if page else url.strip()
 
     return normalised
 

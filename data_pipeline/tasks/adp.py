@@ -13,11 +13,11 @@ from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS, SENTENCES
-from data_pipeline.engine.tables import Row, unpack
+from data_pipeline.engine.tables import unpack
 from data_pipeline.tasks import hard_negatives
 from data_pipeline.tasks.rqp import context_query, each_link
 from data_pipeline.tasks.sampling import NoPair
-from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Sentence, Setup, Task
+from data_pipeline.tasks.task import Attempt, Page, PairTokens, Passages, Request, Sentence, Setup, Task
 from data_pipeline.text.terms import unpack_words
 from harp_jax.config import Field
 
@@ -61,12 +61,12 @@ def context_length(style: str, rng: Generator) -> int:
     return {"anchor": 0, "short": int(rng.integers(1, 3)), "sentence": SENTENCE}[style]
 
 
-def each_page(page: Row, setup: Setup) -> list[Attempt]:
+def each_page(page: Page, setup: Setup) -> list[Attempt]:
     """Each page, or only each linked page (`text_pages`)."""
     return [(page["id"], (page,))] if page["in_links"] or setup.c["text_pages"] == "all" else []
 
 
-def title_request(page: Row, setup: Setup, rng: Generator) -> list[Request]:
+def title_request(page: Page, setup: Setup, rng: Generator) -> list[Request]:
     """The title, without its punctuation; BM25 finds the negatives."""
     ((span, _, _),) = setup.terms.split([page["title"]], setup.c["max_query_tokens"])
     words = list(filter(setup.terms.has_content, span.words))
@@ -75,7 +75,7 @@ def title_request(page: Row, setup: Setup, rng: Generator) -> list[Request]:
     return [Request(page["id"], page["id"], page["doc"], setup.terms.ids(words), words)]
 
 
-def lead_request(page: Row, setup: Setup, rng: Generator) -> list[Request]:
+def lead_request(page: Page, setup: Setup, rng: Generator) -> list[Request]:
     """Consecutive words of a sentence, as many as ADP's windows have; `length` is the number of the sentence."""
     ends = unpack(page["sentences"])
     if len(ends) < 2:
@@ -91,8 +91,8 @@ def lead_request(page: Row, setup: Setup, rng: Generator) -> list[Request]:
     query, doc = words[first : first + count], page["doc"]
     # BM25 searches for two words, as for an anchor: pages found for all words share more of them with the query than the rest of
     # its own page does, and the model would learn to prefer fewer shared words.
-    place = int(rng.integers(max(1, count - ANCHOR + 1)))
-    anchor, ids = query[place : place + ANCHOR], setup.terms.ids(query)
+    start = int(rng.integers(max(1, count - ANCHOR + 1)))
+    anchor, ids = query[start : start + ANCHOR], setup.terms.ids(query)
     return [Request(page["id"], page["id"], doc, ids, anchor, at, words_of=doc)]
 
 

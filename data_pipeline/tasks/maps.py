@@ -7,18 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job, Outputs
-from data_pipeline.engine.store import read, rows
+from data_pipeline.engine.store import rows
 from data_pipeline.engine.tables import DropCounts, Row, Table, pack, unpack
 from data_pipeline.tasks.sampling import NoPair, Weighted
 from data_pipeline.tasks.table import TASKS, chosen
-from data_pipeline.tasks.task import Anchor, Pair, PairTokens, Passages, Request, Sentence, Setup, setup_of
+from data_pipeline.tasks.task import Anchor, Page, Pair, PairTokens, Passages, Request, Sentence, Setup, setup_of
 from data_pipeline.text.terms import pack_words, terms_of, unpack_words
 from data_pipeline.weights.tokenised import from_bytes
 from harp_jax.base.randomness import hash64
@@ -35,7 +34,7 @@ def make_requests(job: Job, number: int, part: tuple[Table, int, int]) -> Output
     reads, candidates, unlinked = part
     setup, dropped = setup_of(job, candidates, unlinked), DropCounts()
     tasks = [task for task in chosen(job.config) if task.attempts and task.reads == reads]
-    made: list[Row] = []
+    made: list[tables.RequestRow] = []
     draws: list[Row] = []
     for item in items(job, number, reads):
         for task in tasks:
@@ -47,7 +46,7 @@ def make_requests(job: Job, number: int, part: tuple[Table, int, int]) -> Output
                     dropped.add(f"{task.name}-{reason}", key)
                     continue
                 for request in requests:
-                    made.append(dict(
+                    made.append(tables.RequestRow(
                         task=task.name, key=request.key, page=request.page, query=pack(request.query),
                         anchor=pack_words(request.anchor), context=pack_words(request.context), length=request.length,
                         words_of=request.words_of, positive=request.positive, negative=request.negative,
@@ -61,23 +60,22 @@ def items(job: Job, number: int, reads: Table) -> Iterator[Any]:
     """What tasks that read a table start from: its sentences with their weights, the links of each page in order, or passages with
     the ids and titles of their pages."""
     if reads == tables.SENTENCES:
-        sentences, weights = (read(job, table, number) for table in (tables.SENTENCES, tables.SENTENCE_WEIGHTS))
-        for at in range(0, sentences.num_rows, 1024):
-            for row, weight in zip(sentences.slice(at, 1024).to_pylist(), weights.slice(at, 1024).to_pylist()):
-                anchors = [Anchor(text=anchor.pop("anchor"), **anchor) for anchor in row["anchors"]]
-                cls, to_cls, by_anchor = (from_bytes(weight[name]) for name in ("cls", "to_cls", "anchors"))
-                yield Sentence(
-                    row["page"], row["start"], unpack_words(row["words"]), unpack(row["tokens"]).tolist(), cls,
-                    by_anchor.reshape(len(anchors), len(cls)), anchors, to_cls, unpack(row["lengths"]),
-                )  # fmt: skip
+        for row, weight in zip(rows(job, tables.SENTENCES, number), rows(job, tables.SENTENCE_WEIGHTS, number)):
+            anchors = [Anchor(**anchor) for anchor in row["anchors"]]
+            cls, by_anchor = from_bytes(weight["cls"]), from_bytes(weight["anchors"])
+            yield Sentence(
+                row["page"], row["start"], unpack_words(row["words"]), unpack(row["tokens"]).tolist(), cls,
+                by_anchor.reshape(len(anchors), len(cls)), anchors, from_bytes(weight["to_cls"]), unpack(row["lengths"]),
+            )  # fmt: skip
     elif reads == tables.RANKED:
         columns = ["doc", "link_start", "destination", "id"]
-        links = rows(job, reads, number, columns, order=("doc", "link_start"))
-        yield from (list(group) for _, group in itertools.groupby(links, key=itemgetter("doc")))
+        links = rows(job, tables.RANKED, number, columns, order=("doc", "link_start"))
+        yield from (list(group) for _, group in itertools.groupby(links, key=lambda link: link["doc"]))
     else:
-        documents = read(job, tables.DOCUMENTS, number, ["doc", "id", "title"]).to_pylist()
-        named = {row["doc"]: row for row in documents}
-        yield from (row | named[row["doc"]] for row in read(job, reads, number).to_pylist())
+        documents = {row["doc"]: row for row in rows(job, tables.DOCUMENTS, number, ["doc", "id", "title"])}
+        for passage in rows(job, tables.PASSAGES, number):
+            document = documents[passage["doc"]]
+            yield Page(**passage, id=document["id"], title=document["title"])
 
 
 def make_pairs(job: Job, number: int, payload: None) -> Outputs:
@@ -99,7 +97,7 @@ def make_records(job: Job, number: int, task: str) -> Outputs:
     return collect(job, ((task, made) for made in make(job, number)))
 
 
-def _sides(row: Row, setup: Setup) -> PairTokens:
+def _sides(row: tables.AssembledRow, setup: Setup) -> PairTokens:
     """The sides of a row of `assembled`."""
     task = TASKS[row["task"]]
     if row["copy"] and row["copied"] and are_copies(unpack(row["copy"]), unpack(row["copied"])):
@@ -107,13 +105,13 @@ def _sides(row: Row, setup: Setup) -> PairTokens:
     if row["positive"] is None:
         raise NoPair("page-not-shown")  # it links to pages, but links to it are dropped
     # Passages as token ids; of the page whose words or sentences the task needs, these too.
-    positive, negative = unpack(row["positive"]).tolist(), unpack(row["negative"] or b"").tolist()
+    positive, negative = unpack(row["positive"]).tolist(), unpack(row["negative"]).tolist()
     if not negative and row["negative"] is not None:  # a page of characters that the tokenizer drops
         raise NoPair("side-empty")
     if task.missing and not negative:
         raise NoPair(task.missing)
-    flat = parts(unpack(row["more"]), unpack(row["more_lengths"])) if row["more"] else []
-    passages = Passages(positive, negative, more=[tokens.tolist() for tokens in flat if len(tokens)])
+    more = parts(unpack(row["more"]), unpack(row["more_lengths"]))
+    passages = Passages(positive, negative, more=[tokens.tolist() for tokens in more if len(tokens)])
     if row["words"] is not None:
         weights = None if row["weights"] is None else from_bytes(row["weights"])
         words = passages.words if weights is None else Weighted(unpack_words(row["words"]), weights)

@@ -120,10 +120,10 @@ def records(job: Job, number: int) -> Iterator[Pair]:
     """`PAIRS` pairs of word sets for each page of a bucket."""
     setup, c = setup_of(job), job.config
     collection = WordCounts(os.path.join(job.work, COLLECTION), contrastive(c))
-    pages = {row["doc"]: row for row in in_links(job, number)}
+    pages = {doc: (page, count) for doc, page, count in in_links(job, number)}
     for doc, tokens, amounts in _pages(job, number, setup.terms):
-        page = pages[doc]
-        if c["text_pages"] == "linked" and not page["in_links"]:
+        page, count = pages[doc]
+        if c["text_pages"] == "linked" and not count:
             continue
         model: Smoothed | Contrastive
         if contrastive(c):
@@ -131,16 +131,16 @@ def records(job: Job, number: int) -> Iterator[Pair]:
         else:
             model = Smoothed(amounts, collection, collection.mean_length)
         for at in range(PAIRS if amounts else 1):
-            key = f"{page['id']}#{at}" if amounts else page["id"]
+            key = f"{page}#{at}" if amounts else page
             make = partial(sides, model, tokens, setup, setup.rng(TASK.name, key))
-            yield Pair(key, page["id"], make, page["in_links"])
+            yield Pair(key, page, make, count)
 
 
 def _pages(job: Job, number: int, terms: Terms) -> Iterator[tuple[int, list[int], dict[Word, float]]]:
     """(doc, tokens, amounts) of each passage: the counts of its terms, or their shares of the attention from [CLS]."""
     weights: dict[int, bytes] = {}
     if contrastive(job.config):
-        weights = {row["doc"]: row["weights"] for row in read(job, tables.PASSAGE_WEIGHTS, number).to_pylist()}
+        weights = {row["doc"]: row["weights"] for row in rows(job, tables.PASSAGE_WEIGHTS, number)}
     for row in rows(job, tables.PASSAGES, number):
         words = unpack_words(row["words"])
         # float16 stores tiny weights as 0; such a word keeps a small probability.

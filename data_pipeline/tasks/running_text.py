@@ -55,7 +55,7 @@ def pieces(page: str, sentences: Iterable[Sequence[int]], limit: int) -> Iterato
 def pairs(job: Job, number: int) -> Iterator[Pair]:
     """A pair for each passage of at least two sentences in a bucket's articles."""
     c = job.config
-    counts = {row["id"]: row["in_links"] for row in in_links(job, number)}
+    counts = {page: count for _, page, count in in_links(job, number)}
     for page, text in pages(job, number):
         read_page = page in counts and (counts[page] or c["text_pages"] == "all")
         split = passages(text, PASSAGE_TOKENS) if read_page else []

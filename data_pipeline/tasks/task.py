@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from data_pipeline.engine import tables
 from data_pipeline.engine.job import Config, Engine, Job
 from data_pipeline.engine.tables import Table
 from data_pipeline.tasks.sampling import NoPair, Sampler, Weighted
@@ -67,6 +68,11 @@ class Sentence:
         if not words:
             raise NoPair("anchor-without-words")
         return words
+
+
+class Page(tables.PassageRow):  # with the id and title of its page
+    id: str
+    title: str
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from numpy.random import Generator
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, LINKS, SENTENCE_ENDS
-from data_pipeline.engine.tables import Row
 from data_pipeline.links.link_graph import LINKED_SQL
 from data_pipeline.tasks.sampling import NoPair
 from data_pipeline.tasks.task import Attempt, PairTokens, Passages, Request, Setup, Task
@@ -21,9 +20,9 @@ NEGATIVES_SQL = """
 """
 
 
-def attempts(links: Sequence[Row], setup: Setup) -> Iterator[Attempt]:
+def attempts(links: Sequence[tables.RankedRow], setup: Setup) -> Iterator[Attempt]:
     """Each page that page B links to; `links`: B's links in order, rows of `ranked`."""
-    first: dict[int, Row] = {}
+    first: dict[int, tables.RankedRow] = {}
     for link in links:
         first.setdefault(link["destination"], link)
     for at, link in enumerate(first.values()):

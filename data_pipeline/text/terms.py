@@ -128,12 +128,12 @@ class Terms:
     @cached_property
     def _kinds(self) -> np.ndarray:
         """Kind of each token id, [vocabulary] int8: 2 for white space, 1 for only punctuation, 0 for the rest."""
-
-        def is_punctuation(character: str) -> bool:
-            return character in string.punctuation or unicodedata.category(character).startswith("P")
-
-        spelled = (self.tokenizer.decode([token]).strip() for token in range(self.tokenizer.size))
-        return np.array([2 if not text else int(all(map(is_punctuation, text))) for text in spelled], np.int8)
+        kinds = []
+        for token in range(self.tokenizer.size):
+            text = self.tokenizer.decode([token]).strip()
+            punctuation = all(c in string.punctuation or unicodedata.category(c).startswith("P") for c in text)
+            kinds.append(int(punctuation) if text else 2)
+        return np.array(kinds, np.int8)
 
     def split(self, texts: list[str], limit: int) -> Iterable[tuple[Span, np.ndarray, np.ndarray]]:
         """For each text its whole words up to `limit` tokens, and the start and end of each ([words] int32, code points)."""
@@ -145,9 +145,9 @@ class Terms:
             begins = self._begins(text, encoding.word_ids, ids, offsets[:, 0])
             starts = np.flatnonzero(begins)
             ends = np.append(starts[1:], len(ids))[: len(starts)]
-            kept = int(np.searchsorted(ends, limit, side="right"))
-            starts, ends = starts[:kept], ends[:kept]
-            tokens = ids[: int(ends[-1]) if kept else 0]
+            whole = int(np.searchsorted(ends, limit, side="right"))
+            starts, ends = starts[:whole], ends[:whole]
+            tokens = ids[: int(ends[-1]) if whole else 0]
             first, last = offsets[starts, 0], offsets[ends - 1, 1]
             if self.unit == "words":
                 words = [self.word(text[a:b]) for a, b in zip(first.tolist(), last.tolist())]
@@ -164,10 +164,10 @@ class Terms:
         kinds, following = self._kinds[ids], places[1:].tolist()
         blank = kinds[:-1] == 2
         kinds[:-1][blank] = kinds[1:][blank]
-        spaced = np.array([text[place : place + 1].isspace() for place in following], bool)
+        spaced = np.array([text[start : start + 1].isspace() for start in following], bool)
         begins[1:] = (np.diff(np.asarray(word_ids, np.int32)) != 0) | (kinds[1:] != kinds[:-1]) | (spaced & ~blank)
         if primary(self.language) != ENGLISH and not text.isascii():
-            unspaced = [UNSPACED_LETTER.match(text, place) is not None for place in following]
+            unspaced = [UNSPACED_LETTER.match(text, start) is not None for start in following]
             begins[1:] |= np.array(unspaced, bool) & ~blank
         # The bytes of a character, and the letters that a normaliser writes for it, belong to one word.
         begins[1:] &= np.diff(places) != 0

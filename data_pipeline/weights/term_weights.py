@@ -24,8 +24,8 @@ import numpy as np
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, Engine, Inputs, Job, Outputs
 from data_pipeline.engine.local import SerialEngine
-from data_pipeline.engine.store import bucket_parts, read
-from data_pipeline.engine.tables import Row, unpack
+from data_pipeline.engine.store import bucket_parts, rows
+from data_pipeline.engine.tables import unpack
 from data_pipeline.text.terms import terms_of, unpack_words
 from data_pipeline.weights.tokenised import to_bytes, weighed_passages
 from data_pipeline.weights.word_counts import FREQUENCY, WordCounts
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 WITHOUT_ENCODER = ("uniform", "idf")  # values of config.encoder that need no encoder
 TABLES = (tables.SENTENCE_WEIGHTS, tables.PASSAGE_WEIGHTS)
 FOLDER, META = "term_weights", "meta.json"
+Texts = Sequence[tables.SentenceRow | tables.PassageRow]
+Anchors = Sequence[Sequence[tables.AnchorRow]]  # of each text
 
 
 class Meta(TypedDict):
@@ -108,9 +110,8 @@ def digest(folder: str) -> str:
 
 def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
     """Map over `sentences`."""
-    rows = read(job, tables.SENTENCES, number).to_pylist()
-    weighed = []
-    for row, (alpha, to_cls) in zip(rows, attention(job, rows)):
+    sentences, weighed = list(rows(job, tables.SENTENCES, number)), []
+    for row, (alpha, to_cls) in zip(sentences, attention(job, sentences, [row["anchors"] for row in sentences])):
         weights = dict(cls=to_bytes(alpha[0]), anchors=to_bytes(alpha[1:]), to_cls=to_bytes(to_cls))
         weighed.append(dict(doc=row["doc"], start=row["start"]) | weights)
     return {tables.SENTENCE_WEIGHTS: weighed}
@@ -118,30 +119,30 @@ def weigh_sentences(job: Job, number: int, payload: None) -> Outputs:
 
 def weigh_passages(job: Job, number: int, payload: None) -> Outputs:
     """Map over `passages`."""
-    rows = weighed_passages(job, number)
-    weighed = (dict(doc=row["doc"], weights=to_bytes(alpha[0])) for row, (alpha, _) in zip(rows, attention(job, rows)))
-    return {tables.PASSAGE_WEIGHTS: list(weighed)}
+    passages = weighed_passages(job, number)
+    weighed = zip(passages, attention(job, passages, [()] * len(passages)))
+    return {tables.PASSAGE_WEIGHTS: [dict(doc=row["doc"], weights=to_bytes(alpha[0])) for row, (alpha, _) in weighed]}
 
 
-def attention(job: Job, rows: list[Row]) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """Of each row of `sentences` or `passages`: attention [1 + anchors, words] to its words, from [CLS] and from each anchor, and
+def attention(job: Job, texts: Texts, anchors: Anchors) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    """Of each sentence or passage: attention [1 + anchors, words] to its words, from [CLS] and from each anchor, and
     attention [anchors] from the anchors to [CLS]. Without an encoder every anchor has the weights of [CLS], and both directions of
     Eq. 10 are the mean over the anchor's tokens."""
     if job.config["encoder"] not in WITHOUT_ENCODER:
-        yield from encoded(job, rows)
+        yield from encoded(job, texts, anchors)
         return
     terms = terms_of(job.config)
     frequency = WordCounts(os.path.join(job.work, FREQUENCY)) if job.config["encoder"] == "idf" else None
-    for row in rows:
-        lengths, anchors = unpack(row["lengths"]), row.get("anchors", ())
+    for row, inside in zip(texts, anchors):
+        lengths = unpack(row["lengths"])
         if frequency:
             alpha = frequency.idf(np.array([terms.hashed(word) for word in unpack_words(row["words"])], np.int64))
             alpha /= max(alpha.sum(), 1e-9)
         else:
             alpha = lengths / max(1, lengths.sum())
-        spans = [slice(anchor["start"], anchor["end"]) for anchor in anchors]
+        spans = [slice(anchor["start"], anchor["end"]) for anchor in inside]
         to_cls = np.array([alpha[span].sum() / lengths[span].sum() for span in spans])
-        yield np.tile(alpha, (1 + len(anchors), 1)), to_cls
+        yield np.tile(alpha, (1 + len(inside), 1)), to_cls
 
 
 @functools.lru_cache(1)
@@ -151,17 +152,16 @@ def load(path: str, tokenizer: str, dtype: str) -> "Encoder":
     return Encoder(path, load_tokenizer(tokenizer), dtype)
 
 
-def encoded(job: Job, rows: list[Row]) -> list[tuple[np.ndarray, np.ndarray]]:
+def encoded(job: Job, texts: Texts, anchors: Anchors) -> list[tuple[np.ndarray, np.ndarray]]:
     """`attention` by the encoder of the job, in float16, as it is stored."""
     c = job.config
-    tokens, lengths = ([unpack(row[name]) for row in rows] for name in ("tokens", "lengths"))
-    anchors = (row.get("anchors", ()) for row in rows)
+    tokens, lengths = [unpack(row["tokens"]) for row in texts], [unpack(row["lengths"]) for row in texts]
     spans = [attending(*sentence, c["anchor_row"]) for sentence in zip(tokens, lengths, anchors)]
     weighed: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     encoder = load(c["encoder"], c["tokenizer"], c["encoder_dtype"])
     for i, attention, to_cls in encoder.rows(list(map(TokenSpans, tokens, spans))):
         weighed[i] = word_sums(attention, lengths[i]).astype(np.float16), to_cls[1:].astype(np.float16)
-    return [weighed[i] for i in range(len(rows))]
+    return [weighed[i] for i in range(len(texts))]
 
 
 def word_sums(rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -206,10 +206,10 @@ class Batch(NamedTuple):
 
 
 class Encoder:
-    """An encoder on all local devices; the rows of a batch are sharded. `slots`: per batch (0: SLOTS). Raises InputError for an
-    encoder that cannot be read or has another vocabulary."""
+    """An encoder on all local devices; the rows of a batch are sharded. Raises InputError for an encoder that cannot be read or has
+    another vocabulary."""
 
-    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str, slots: int = 0) -> None:
+    def __init__(self, path: str, tokenizer: Tokenizer, dtype: str) -> None:
         import jax
         from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
@@ -232,7 +232,7 @@ class Encoder:
         self._place = lambda x: jax.device_put(x, rows)
         self._params = jax.device_put({"encoder": params["encoder"]}, NamedSharding(mesh, PartitionSpec()))
         on_cpu = devices[0].platform == "cpu"
-        self.tokenizer, self.slots, self.devices = tokenizer, slots or SLOTS[on_cpu], len(devices)
+        self.tokenizer, self.slots, self.devices = tokenizer, SLOTS[on_cpu], len(devices)
         lengths = (length for length in (CPU_LENGTHS if on_cpu else LENGTHS) if length < shape.max_positions)
         self.lengths = (*lengths, shape.max_positions)
         model = Ranker(shape.computing_in(dtype))
@@ -280,7 +280,7 @@ class Encoder:
             for row, i in enumerate(batch.members):
                 tokens, spans = sequences[i]
                 inner = attention[row, :, : len(tokens) + 1]
-                at = {position: 1 + place for place, position in enumerate(sequences[i].positions)}
+                at = {position: 1 + row for row, position in enumerate(sequences[i].positions)}
                 means = [inner[[at[position] for position in range(*span)]].mean(axis=0) for span in spans]
                 stacked = np.stack([inner[0], *means])
                 yield i, stacked[:, 1:], stacked[:, 0]

@@ -3,17 +3,16 @@
 import itertools
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_WEIGHTS, SENTENCE_ENDS, Job, Outputs
-from data_pipeline.engine.store import read, rows
-from data_pipeline.engine.tables import DropCounts, Row, pack
+from data_pipeline.engine.store import rows
+from data_pipeline.engine.tables import DropCounts, pack
 from data_pipeline.text.sentences import sentences
-from data_pipeline.text.terms import Span, pack_words, terms_of
+from data_pipeline.text.terms import pack_words, terms_of
 from harp_jax.input.contrastive_groups import copy_signature
 from harp_jax.text.tokenizer import Tokenizer
 
@@ -32,27 +31,30 @@ def tokenise_sentences(job: Job, number: int, payload: None) -> Outputs:
     terms, counts = terms_of(job.config), DropCounts()
     links = list(rows(job, tables.RANKED, number, order=("doc", "link_start")))
     texts = texts_of(job, number, {link["doc"] for link in links})
-    groups = [list(group) for _, group in itertools.groupby(links, key=itemgetter("doc", "sentence_start"))]
-    made: list[Row] = []
-    fields = ("anchor", "destination", "place", "first", "own", "total", "occurrence", "occurrences")
+    grouped = itertools.groupby(links, key=lambda link: (link["doc"], link["sentence_start"]))
+    groups = [list(group) for _, group in grouped]
+    made: list[tables.SentenceRow] = []
     for at in range(0, len(groups), BATCH):
         batch = groups[at : at + BATCH]
         parts = [texts[g[0]["doc"]][g[0]["sentence_start"] : g[0]["sentence_end"]] for g in batch]
         for group, (span, starts, ends) in zip(batch, terms.split(parts, job.window)):
             # Links as spans of the words that overlap their characters.
-            anchors: list[Row] = []
+            anchors: list[tables.AnchorRow] = []
             for link in group:
                 base = link["sentence_start"]
                 start = int(np.searchsorted(ends, link["link_start"] - base, side="right"))
                 end = int(np.searchsorted(starts, link["link_end"] - base, side="left"))
                 if start < end:
-                    place = {"number": link["link_start"], "start": start, "end": end}
-                    anchors.append(place | {field: link[field] for field in fields})
+                    anchors.append(tables.AnchorRow(
+                        number=link["link_start"], text=link["anchor"], start=start, end=end, destination=link["destination"],
+                        place=link["place"], first=link["first"], own=link["own"], total=link["total"],
+                        occurrence=link["occurrence"], occurrences=link["occurrences"],
+                    ))  # fmt: skip
                 else:  # beyond the encoder's window, or only characters that the tokenizer drops
                     counts.add("anchor-outside-window", link["id"], link["anchor"])
             if anchors:
                 first = group[0]
-                made.append(dict(
+                made.append(tables.SentenceRow(
                     doc=first["doc"], page=first["id"], start=first["sentence_start"], anchors=anchors,
                     words=pack_words(span.words), tokens=pack(span.tokens), lengths=pack(span.lengths),
                 ))  # fmt: skip
@@ -72,46 +74,39 @@ def tokenise_passages(job: Job, number: int, payload: None) -> Outputs:
     terms = terms_of(job.config)
     limit = min(job.window, job.config["max_doc_tokens"])
     with_sentences, language = SENTENCE_ENDS in job.needs, job.config["language"]
-    in_links = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
+    in_links = {row["doc"]: row["in_links"] for row in rows(job, tables.CANDIDATES, number)}
     words = Counter[int]()
-    made: list[Row] = []
-    columns = ["doc", "title", "text", "lead_end"]
-    for batch in read(job, tables.DOCUMENTS, number).select(columns).to_batches(max_chunksize=BATCH):
-        documents = [document for document in batch.to_pylist() if document["doc"] in in_links]
+    made: list[tables.PassageRow] = []
+    every = rows(job, tables.DOCUMENTS, number, ["doc", "title", "text", "lead_end"])
+    while batch := list(itertools.islice(every, BATCH)):
+        documents = [document for document in batch if document["doc"] in in_links]
         leads = [document["text"][: document["lead_end"]] for document in documents]
         if job.config["document_title"]:
             leads = [f"{document['title']}\n{lead}" for document, lead in zip(documents, leads)]
         for document, lead, (span, starts, _) in zip(documents, leads, terms.split(leads, limit)):
-            doc = document["doc"]
-            made.append(dict(
+            doc, bounds = document["doc"], np.concatenate([[0], np.cumsum(span.lengths)])
+            ends = [end for _, end in sentences(lead, language)] if with_sentences else []
+            in_tokens = {int(bounds[np.searchsorted(starts, end, side="left")]) for end in ends}
+            made.append(tables.PassageRow(
                 doc=doc, in_links=in_links[doc], words=pack_words(span.words), tokens=pack(span.tokens),
-                lengths=pack(span.lengths),
-                sentences=pack(_sentence_ends(lead, span, starts, language) if with_sentences else []),
+                lengths=pack(span.lengths), sentences=pack(sorted(in_tokens - {0})),
                 signature=pack(copy_signature(span.tokens)),
             ))  # fmt: skip
             words.update(set(map(terms.hashed, span.words)))
     return {tables.PASSAGES: made, tables.WORD_COUNTS: {"word": list(words), "n": list(words.values())}}
 
 
-def _sentence_ends(text: str, span: Span, starts: np.ndarray, language: str) -> list[int]:
-    """The ends of the sentences of a text, in tokens; starts: [words] in code points."""
-    bounds = np.concatenate([[0], np.cumsum(span.lengths)])
-    ends = [int(bounds[np.searchsorted(starts, end, side="left")]) for _, end in sentences(text, language)]
-    return sorted({end for end in ends if end})
-
-
-def in_links(job: Job, number: int) -> Iterator[Row]:
-    """Rows {doc, id, in_links} of a bucket's pages that may be documents of pairs."""
-    counts = {row["doc"]: row["in_links"] for row in read(job, tables.CANDIDATES, number).to_pylist()}
-    for row in read(job, tables.PAGES, number).select(["doc", "id", "problem"]).to_pylist():
+def in_links(job: Job, number: int) -> Iterator[tuple[int, str, int]]:
+    """(doc, id, in-links) of a bucket's pages that may be documents of pairs."""
+    counts = {row["doc"]: row["in_links"] for row in rows(job, tables.CANDIDATES, number)}
+    for row in rows(job, tables.PAGES, number, ["doc", "id", "problem"]):
         if not row["problem"]:
-            yield row | {"in_links": counts.get(row["doc"], 0)}
+            yield row["doc"], row["id"], counts.get(row["doc"], 0)
 
 
-def weighed_passages(job: Job, number: int) -> list[Row]:
+def weighed_passages(job: Job, number: int) -> list[tables.PassageRow]:
     """The passages of a bucket that need weights: link destinations; for some tasks all."""
-    passages = read(job, tables.PASSAGES, number).to_pylist()
-    return [row for row in passages if row["in_links"] > 0 or ALL_WEIGHTS in job.needs]
+    return [row for row in rows(job, tables.PASSAGES, number) if row["in_links"] > 0 or ALL_WEIGHTS in job.needs]
 
 
 def to_bytes(weights: np.ndarray) -> bytes:

@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError, first_line
-from harp_jax.checkpoints.recorded import CONFIG, config_digest, read_config
+from harp_jax.checkpoints.recorded import CONFIG, config_digest, recorded_config
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -215,7 +215,7 @@ def load_params(workdir: str) -> tuple[dict, ConfigDict, int]:
     if the storage does not answer."""
     import orbax.checkpoint as ocp
 
-    config, digest = read_config(workdir), config_digest(workdir)
+    config, digest = recorded_config(workdir), config_digest(workdir)
     directory = os.path.join(os.path.abspath(workdir), "checkpoints")
     device = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
 

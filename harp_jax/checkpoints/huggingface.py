@@ -17,7 +17,7 @@ from harp_jax.checkpoints import sentence_transformers as st
 from harp_jax.checkpoints.sentence_transformers import LENGTH, MODULES, PROMPTS, WEIGHTS
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import ENCODERS, encoder_of
-from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer, check_no_custom_code, read_config
+from harp_jax.text.tokenizer import MARKS, NO_MARKS, Marks, Tokenizer, check_no_custom_code, read_model_config
 
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
@@ -57,7 +57,7 @@ def load_hf(directory: str) -> tuple[EncoderConfig, dict[str, Any]]:
     check_no_custom_code(fields, path)
     encoder = encoder_of(fields.get("model_type"), path)
     if CONFIG not in listed_sums(directory):  # else harp_jax wrote it, with all fields
-        fields = read_config(directory)
+        fields = read_model_config(directory)
     shape = encoder.from_config(fields, path)
     state = encoder.read(_read_tensors(directory), directory)
     if head := st.modular_head(directory, encoder, shape):

@@ -95,8 +95,7 @@ def output_of(params: dict[str, Any]) -> str:
 def torch_model(config: EncoderConfig, params: dict[str, Any]) -> "torch.nn.Module":
     """Hugging Face's classifier, or encoder, as a torch module from `inputs` to `output_of`, float32, for the exporters to trace.
     If the encoder names the module before the last layer's MLP, a classifier computes that MLP for the first token only, which is
-    all that the score reads: with 3 layers of 384, 16 x 128 tokens take 18 % less time (OpenVINO, float32), with 6 layers 9 %.
-    InputError without torch."""
+    all that the score reads. InputError without torch."""
     with needs("conversion to ONNX and OpenVINO", "torch", "onnx"):
         import torch
     import transformers
@@ -154,8 +153,8 @@ def write_onnx(directory: str, config: EncoderConfig, params: dict[str, Any], in
     if int8:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which overflow with 8 (scores were 11 % off). With
-        # a scale per column MiniLM's scores are off by .14 of their standard deviation, with one per matrix by .44.
+        # Weights of 7 bits: processors without VNNI add two products in 16 bits, which overflow with 8. A scale per column rounds
+        # less than one per matrix.
         chosen = {"weight_type": QuantType.QInt8, "reduce_range": True, "per_channel": True}
         quantize_dynamic(path, os.path.join(directory, FILES["onnx", True]), **chosen)
 

@@ -25,7 +25,7 @@ def config_digest(workdir: str) -> str:
     return sha256_file(path) if os.path.exists(path) else ""
 
 
-def read_config(workdir: str) -> ConfigDict:
+def recorded_config(workdir: str) -> ConfigDict:
     """The config that a training workdir was started with. Raises InputError if the file was changed."""
     fields = read_json(os.path.join(workdir, CONFIG), "restore it or start again in an empty workdir")
     check_sums(workdir, listed_sums(workdir))

@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
-from harp_jax.checkpoints.recorded import is_workdir, read_config
+from harp_jax.checkpoints.recorded import is_workdir, recorded_config
 from harp_jax.model.encoders.encoder import Encoder, EncoderConfig, Tensors
 
 MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
@@ -138,7 +138,7 @@ def embedding_of(config: ConfigDict) -> Embedding:
 
 def recorded_embedding(directory: str, hidden: int) -> Embedding:
     """`embedding`, or that of a training workdir."""
-    config = read_config(directory) if is_workdir(directory) else ConfigDict()
+    config = recorded_config(directory) if is_workdir(directory) else ConfigDict()
     return embedding_of(config) if config.get("stage") == STAGE else embedding(directory, hidden)
 
 

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
-from harp_jax.checkpoints.recorded import best, is_workdir, read_config
+from harp_jax.checkpoints.recorded import best, is_workdir, recorded_config
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import encoder_of, recorded_shape
@@ -81,7 +81,7 @@ def load_ranker(path: str) -> tuple[EncoderConfig, dict, Tokenizer, Marks]:
     shape, params = load_encoder(path)
     tokenizer = load_tokenizer(tokenizer_of(path))
     if is_workdir(path):
-        tokenizer = replace(tokenizer, max_length=int(read_config(path).row_length))
+        tokenizer = replace(tokenizer, max_length=int(recorded_config(path).row_length))
     check_vocabulary(tokenizer, shape, path)
     return shape, params, tokenizer, recorded_marks(path, tokenizer)
 
@@ -108,9 +108,6 @@ WIDER_WORDS = 3.0  # standard deviation of word embeddings, relative to that of 
 
 def matching_start(config: EncoderConfig, params: dict, key: jax.Array) -> dict:
     """Fresh parameters (float32) from which a small encoder learns to match words, changed in three ways.
-
-    With all three, two layers of 128 learn to match words within 100 updates of 32 pairs; with the first alone within 300, and only
-    for one sample of pairs in four.
 
     - Query and key kernels of a layer are the same normal draw of variance 1 / hidden: equal tokens attend to each other from
       the start ("mimetic" initialisation, Trockman and Kolter 2023).

@@ -31,12 +31,12 @@ class Clicks:
         self.documents = self._row("SELECT max(number) + 1 FROM document")[0]
 
     @classmethod
-    def open(cls, path: str, docs: Documents, sample: float, seed: int, cache_dir: str | None = None) -> "Clicks":
+    def open(cls, path: str, docs: Documents, sample: float, seed: int) -> "Clicks":
         """Samples a fraction `sample` of the log's pairs by hash of (seed, query id, document id). Leaves out duplicate pairs and
         pairs whose document is not in `docs`, and logs their numbers. Raises InputError for malformed lines, and if no pair is
         left."""
         name = cache_name(path, [path], f"{docs.index} {sample} {seed}") + ".clicks.sqlite"
-        index = os.path.join(cache_dir or cache_directory("documents"), name)
+        index = os.path.join(cache_directory("documents"), name)
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(connection, path, docs, sample, seed))
         return cls(index)

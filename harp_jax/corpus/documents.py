@@ -50,11 +50,9 @@ class Documents:
         self._opened = threading.local()
 
     @classmethod
-    def open(
-        cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS, cache_dir: str | None = None
-    ) -> "Documents":
-        """Opens `path`; builds its index in `cache_dir` (default: the user's cache) if necessary. Raises InputError, with the line,
-        for unreadable records and duplicate document ids."""
+    def open(cls, path: str | os.PathLike[str], fields: tuple[str, ...] = FIELDS) -> "Documents":
+        """Opens `path`; builds its index in the user's cache if necessary. Raises InputError, with the line, for unreadable records
+        and duplicate document ids."""
         path = os.fspath(path)
         unknown = [field for field in fields if field not in FIELDS]
         if unknown or not fields:
@@ -62,7 +60,7 @@ class Documents:
         if is_irds(path):
             return IrdsDocuments(path, tuple(fields))
         files = document_files(path)
-        index = os.path.join(cache_dir or cache_directory("documents"), cache_name(path, files) + ".sqlite")
+        index = os.path.join(cache_directory("documents"), cache_name(path, files) + ".sqlite")
         if not os.path.exists(index):
             build_index(index, lambda connection: _fill(path, files, connection))
         return cls(path, index, tuple(fields))
@@ -146,8 +144,8 @@ class IrdsDocuments(Documents):
         return IrdsDocuments, (self.path, self.fields)
 
     def __getitem__(self, docid: str) -> str:
-        with dataset(self.path, "docs") as found:
-            self._store = self._store or found.docs_store()  # the first call downloads and builds the store
+        with dataset(self.path, "docs") as dataset_:
+            self._store = self._store or dataset_.docs_store()  # the first call downloads and builds the store
             return self._text(self._store.get(docid))
 
     def __contains__(self, docid: str) -> bool:
@@ -158,10 +156,10 @@ class IrdsDocuments(Documents):
         return True
 
     def __len__(self) -> int:
-        with dataset(self.path, "docs") as found:
-            count = found.docs_count()
+        with dataset(self.path, "docs") as dataset_:
+            count = dataset_.docs_count()
             if count is None:  # unknown before the store is built
-                store = found.docs_store()
+                store = dataset_.docs_store()
                 store.build()
                 count = store.count()
         return count
@@ -170,8 +168,8 @@ class IrdsDocuments(Documents):
         return (docid for docid, _ in self.texts())
 
     def texts(self) -> Iterator[tuple[str, str]]:
-        with dataset(self.path, "docs") as found:
-            for document in found.docs_iter():
+        with dataset(self.path, "docs") as dataset_:
+            for document in dataset_.docs_iter():
                 yield document.doc_id, self._text(document)
 
     def _text(self, document: Any) -> str:

@@ -43,13 +43,13 @@ def dataset(path: str, what: str) -> Iterator["ir_datasets.Dataset"]:
     with needs(path, "ir_datasets", "irds"):
         import ir_datasets
     try:
-        found = ir_datasets.load(name)
+        loaded = ir_datasets.load(name)
     except KeyError:
-        found = None
-    if found is None or not getattr(found, f"has_{what}")():
+        loaded = None
+    if loaded is None or not getattr(loaded, f"has_{what}")():
         raise InputError(f"ir_datasets has no {what} of {name!r}; see ir-datasets.com for its ids, or use a file")
     try:
-        yield found
+        yield loaded
     except (RuntimeError, OSError, EOFError, ValueError) as error:
         raise InputError(
             f"ir_datasets cannot serve {name}: {type(error).__name__}: {error}; check the network and the disk space of "

@@ -67,8 +67,8 @@ def fold_queries(queries: InputPath, output: str, qrels: InputPath = "", count: 
 def subset_queries(
     qrels: InputPath,
     output: str,
-    sizes: tuple[str, ...] = ("5", "10", "15", "20"),
-    draws: int = 10,
+    sizes: tuple[str, ...],
+    draws: int,
     folds: InputPath = "",
     train_folds: tuple[str, ...] = (),
     run: InputPath = "",

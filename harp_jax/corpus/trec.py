@@ -69,8 +69,8 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
     """
     run: Run = {}
     if is_irds(path):
-        with dataset(path, "scoreddocs") as found:
-            for number, one in enumerate(found.scoreddocs_iter()):
+        with dataset(path, "scoreddocs") as dataset_:
+            for number, one in enumerate(dataset_.scoreddocs_iter()):
                 if queries is None or one.query_id in queries:
                     ranking = run.setdefault(one.query_id, Ranking())
                     ranking.docids.append(sys.intern(one.doc_id))
@@ -122,25 +122,25 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     as its only split, "irds:ID" as an ir_datasets dataset (with subtopics, the highest level of any)."""
     path, qrels = os.fspath(path), Qrels()
     if is_irds(path):
-        with dataset(path, "qrels") as found:
-            for judgment in found.qrels_iter():
+        with dataset(path, "qrels") as dataset_:
+            for judgment in dataset_.qrels_iter():
                 levels, docid = qrels.setdefault(judgment.query_id, {}), sys.intern(judgment.doc_id)
                 levels[docid] = max(int(judgment.relevance), levels.get(docid, int(judgment.relevance)))
         return qrels
     path = qrels_file(path)
-    places: tuple[int, ...] = ()
+    indices: tuple[int, ...] = ()
     for number, parts in columns(path, "qrels", (4, 3)):
-        if not places:
+        if not indices:
             header = [_HEADER.get("".join(filter(str.isalpha, part.lower())), "") for part in parts]
             if {"query", "document", "level"} <= set(header):
-                places = tuple(header.index(name) for name in ("query", "document", "level"))
+                indices = tuple(header.index(name) for name in ("query", "document", "level"))
                 continue
-            places = (0, 2, 3)
+            indices = (0, 2, 3)
         wrong = ""
-        if max(places) >= len(parts):
+        if max(indices) >= len(parts):
             wrong = "3 columns and no header; write 'qid 0 docid level', or begin with 'query-id corpus-id score'"
             raise InputError(f"{path}, line {number}: {wrong}")
-        qid, docid, text = (parts[place] for place in places)
+        qid, docid, text = (parts[index] for index in indices)
         level, judged = _number(text, int), qrels.setdefault(qid, {})
         if docid in judged:
             wrong = f"document {docid} is judged twice for query {qid}; remove one"
@@ -159,8 +159,8 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
     folder is read as its queries.jsonl, "irds:ID" as an ir_datasets dataset."""
     path = os.fspath(path)
     if is_irds(path):
-        with dataset(path, "queries") as found:
-            return {query.query_id: query.default_text() for query in found.queries_iter()}
+        with dataset(path, "queries") as dataset_:
+            return {query.query_id: query.default_text() for query in dataset_.queries_iter()}
     path = query_file(path)
     queries: dict[str, str] = {}
     rows = records(path, "queries, 'qid<TAB>text' a line")
@@ -170,13 +170,13 @@ def read_queries(path: str | os.PathLike[str]) -> dict[str, str]:
             return topics(path, "\n".join([line, *(rest for _, rest in rows)]))
         if line.startswith("{"):
             record = parse_object(where, line)
-            given, text = record.get("_id", record.get("id")), checked_text(where, record.get("text"), "text")
+            id_, text = record.get("_id", record.get("id")), checked_text(where, record.get("text"), "text")
         else:
-            given, tab, text = line.partition("\t")
+            id_, tab, text = line.partition("\t")
             if not tab:
                 raise InputError(f"{where}: no tab; write 'qid<TAB>text'")
-            given, text = given.strip(), text.replace("\t", " ")
-        if (qid := checked_id(where, given, "query")) in queries:
+            id_, text = id_.strip(), text.replace("\t", " ")
+        if (qid := checked_id(where, id_, "query")) in queries:
             raise InputError(f"{where}: query {qid} is listed twice; remove one")
         if not text.strip():
             raise InputError(f"{where}: query {qid} has no text; correct or remove the line")

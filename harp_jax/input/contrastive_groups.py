@@ -36,8 +36,8 @@ class SeparateTexts:
     ) -> Group:
         """Query, its page (the first of `pages`) and up to `negatives` others; texts are token ids, an empty page is skipped.
         `source`: the page that links to the first one; empty: unknown. `scores`: a teacher's, of each page."""
-        kept = [at for at, page in enumerate(pages) if len(page)][: 1 + negatives]
-        pages = [pages[at] for at in kept]
+        nonempty = [at for at, page in enumerate(pages) if len(page)][: 1 + negatives]
+        pages = [pages[at] for at in nonempty]
         texts = [(0, query), *((1, page) for page in pages)]
         sequences = tuple(
             text_sequence(np.concatenate([np.asarray(self.prompts[side], np.int32), text]), self.length, self.template)
@@ -45,7 +45,7 @@ class SeparateTexts:
         )
         known = identity(source), identity(sequences[0].query.tobytes().hex())
         signatures = (word for sequence in sequences[1:] for word in signature(sequence.query))
-        teacher = (0.0, *(scores[at] for at in kept)) if scores else ()  # the query, a member too, has none
+        teacher = (0.0, *(scores[at] for at in nonempty)) if scores else ()  # the query, a member too, has none
         return Group(task, sequences, teacher, identities=(*known, *signatures))
 
 

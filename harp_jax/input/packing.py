@@ -100,10 +100,10 @@ def fit(query: np.ndarray, document: np.ndarray, length: int, template: "Templat
         return query, document
     half = room // 2
     if len(query) <= len(document):
-        kept = len(query) if 2 * len(query) <= room else half
-        return query[:kept], document[: room - kept]
-    kept = len(document) if 2 * len(document) <= room else half
-    return query[: room - kept], document[:kept]
+        limit = len(query) if 2 * len(query) <= room else half
+        return query[:limit], document[: room - limit]
+    limit = len(document) if 2 * len(document) <= room else half
+    return query[: room - limit], document[:limit]
 
 
 def pair_sequences(
@@ -158,12 +158,12 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
         # The most room of any row: it rejects most groups that do not fit, without a search.
         widest = layout.row_length
         placed: list[Placement] = []
-        kept: list[int] = []
+        left: list[int] = []
         tried, tokens = 0, 0
         for at, index in enumerate(waiting):
             # Stop at the nearer side of the target.
             if layout.tokens and placed and tokens + sizes[index] / 2 > layout.tokens:
-                kept.extend(waiting[at:])
+                left.extend(waiting[at:])
                 break
             slots = _place(lengths[index], space, seats, layout) if longest[index] <= widest else None
             if slots is not None:
@@ -176,12 +176,12 @@ def plan(lengths: list[tuple[int, ...]], layout: PackedLayout) -> Iterator[list[
                         f"a group of sequences of {lengths[index]} tokens does not fit a batch of {layout.rows} rows of "
                         f"{layout.row_length} tokens per lane; raise batch_pairs (or lower lanes)"
                     )
-                kept.append(index)
+                left.append(index)
                 tried += 1
             if tried >= LOOKAHEAD or len(placed) == most:
-                kept.extend(waiting[at + 1 :])
+                left.extend(waiting[at + 1 :])
                 break
-        waiting = kept
+        waiting = left
         yield placed
 
 

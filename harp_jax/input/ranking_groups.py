@@ -2,8 +2,7 @@
 
 A *unit* is a (query, relevant document) pair; its negatives in an epoch are a pure function of (seed, epoch, query,
 document). Negatives are candidates that are not judged relevant. Relevant documents that the first stage missed are left
-out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged. A document that a lexical first stage missed
-shares fewer words with the query than its negatives do: from such positives a model learns that matching words are bad.
+out, unless `missed_positives` is on; evaluation re-ranks the candidates unchanged.
 """
 
 import logging

@@ -202,13 +202,13 @@ def check_sizes(directory: str, manifest: Manifest) -> None:
             shard.check_size()
 
 
-def job_tokenizer(directory: str, manifest: Manifest, given: str = "") -> Tokenizer:
-    """The tokenizer of a generation job: `given`, or the manifest's, relative to the directory or to the working directory.
+def job_tokenizer(directory: str, manifest: Manifest, named: str = "") -> Tokenizer:
+    """The tokenizer of a generation job: `named`, or the manifest's, relative to the directory or to the working directory.
     InputError unless it is the one that the data were made with."""
     relative, recorded = manifest.get("tokenizer", ""), manifest.get("config", {}).get("tokenizer", "")
-    for path in [given] if given else [os.path.join(directory, relative), recorded]:
+    for path in [named] if named else [os.path.join(directory, relative), recorded]:
         with contextlib.suppress(InputError):
             tokenizer = load_tokenizer(path)
             if tokenizer.sha256 == manifest["tokenizer_sha256"]:
                 return tokenizer
-    raise InputError(f"{given or recorded or directory} is not the tokenizer of {directory}; name it with --tokenizer")
+    raise InputError(f"{named or recorded or directory} is not the tokenizer of {directory}; name it with --tokenizer")

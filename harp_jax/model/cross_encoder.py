@@ -87,8 +87,8 @@ class Ranker(nn.Module):
 
     def mlm_logits(self, hidden: jax.Array, positions: jax.Array) -> jax.Array:
         """Vocabulary logits [rows, M, vocab] float32 at `positions` [rows, M] only."""
-        picked = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
-        return self.mlm(picked, self.encoder.embeddings.word.embedding)
+        gathered = jnp.take_along_axis(hidden, positions[:, :, None], axis=1)
+        return self.mlm(gathered, self.encoder.embeddings.word.embedding)
 
     def mlm_losses(self, hidden: jax.Array, targets: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Loss (float32) and hit (bool) of each target, [rows, M]; hidden: [rows, M, hidden]."""

@@ -81,9 +81,9 @@ def model_file(
             return path
     if dtype == "int8":
         raise InputError(f"{directory} has no {name}; write it with harp export --format={backend} --int8")
-    place = os.path.join(cache_directory("converted"), _identity(config, params))
-    if not intact(os.path.join(place, backend)):
-        temporary = beside(f"{place}.{backend}")
+    converted_dir = os.path.join(cache_directory("converted"), _identity(config, params))
+    if not intact(os.path.join(converted_dir, backend)):
+        temporary = beside(f"{converted_dir}.{backend}")
         try:
             os.makedirs(temporary, mode=0o700)  # as private as the model may be
             if backend == "onnx":
@@ -92,13 +92,13 @@ def model_file(
                 write_openvino(temporary, config, params, tokenizer)
             converted = os.path.join(temporary, backend)
             write_sums(converted, os.listdir(converted))
-            os.makedirs(place, mode=0o700, exist_ok=True)
-            if not intact(os.path.join(place, backend)):  # unless another process was faster
-                shutil.rmtree(os.path.join(place, backend), ignore_errors=True)
-                os.replace(converted, os.path.join(place, backend))
+            os.makedirs(converted_dir, mode=0o700, exist_ok=True)
+            if not intact(os.path.join(converted_dir, backend)):  # unless another process was faster
+                shutil.rmtree(os.path.join(converted_dir, backend), ignore_errors=True)
+                os.replace(converted, os.path.join(converted_dir, backend))
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-    return os.path.join(place, name)
+    return os.path.join(converted_dir, name)
 
 
 def _identity(config: EncoderConfig, params: dict[str, Any]) -> str:

@@ -167,8 +167,8 @@ class PassageVectors:
         stored, counts = read_texts(directory, made_with(encoder, windows, max_length))
         self._starts = np.append(0, np.cumsum(counts))
         hashes, by_hash = np.asarray(hashes, np.uint64), np.argsort(stored)
-        place = np.minimum(np.searchsorted(stored, hashes, sorter=by_hash), max(len(stored) - 1, 0))
-        self._text_of = by_hash[place] if len(stored) else np.zeros(0, np.int64)
+        at = np.minimum(np.searchsorted(stored, hashes, sorter=by_hash), max(len(stored) - 1, 0))
+        self._text_of = by_hash[at] if len(stored) else np.zeros(0, np.int64)
         path = os.path.join(directory, VECTORS_FILE)
         lacking = len(hashes) and not np.array_equal(stored[self._text_of], hashes)
         if lacking or os.path.getsize(path) < self._starts[-1] * self.encoder.size * 2:
@@ -276,27 +276,27 @@ def vector_files(
     """Writes a TREC run of each query's nearest documents by the encoder `model`, or re-ranks the candidates of `run` by it. A
     passage has `max_length` tokens (None: the model's default). Raises InputError for bad input."""
     texts, barred = read_queries(queries), candidates.excluded
-    given = read_given(run, texts) if run else None
+    run_candidates = read_given(run, texts) if run else None
     with progress(total=2, unit=STAGES):
         stage("embed")
         docs = Documents.open(candidates.docs, candidates.fields)
         vectors = cached_vectors(docs, model, passages, max_length)
         stage("search")
-        if given is None:
+        if run_candidates is None:
             ranked = nearest_documents(vectors, docs, texts, candidates.k or 100, barred)
         else:
-            kept = {
+            allowed = {
                 qid: [docid for docid in ranking.ranked() if docid not in barred.get(qid, ())][: candidates.k]
-                for qid, ranking in given.items()
+                for qid, ranking in run_candidates.items()
             }
-            wanted = {docid for docids in kept.values() for docid in docids}
+            wanted = {docid for docids in allowed.values() for docid in docids}
             number = {docid: n for n, docid in enumerate(docs.ids()) if docid in wanted}
             if lost := wanted - number.keys():
                 raise InputError(f"candidate {min(lost)} is not among the documents; correct --run or --docs")
-            texts = {qid: texts[qid] for qid in kept}
-            numbers = [np.array([number[docid] for docid in docids], np.int64) for docids in kept.values()]
+            texts = {qid: texts[qid] for qid in allowed}
+            numbers = [np.array([number[docid] for docid in docids], np.int64) for docids in allowed.values()]
             scores = vectors.rescored(query_vectors(vectors.encoder, [*texts.values()]), numbers)
-            ranked = ((qid, docids, each) for (qid, docids), each in zip(kept.items(), scores))
+            ranked = ((qid, docids, each) for (qid, docids), each in zip(allowed.items(), scores))
         write_run(output, ranked, tag="vectors")
     return Retrieved(len(texts), len(docs))
 
@@ -311,8 +311,8 @@ def nearest_documents(
     ids = {number: docid for number, docid in enumerate(docs.ids()) if number in wanted}
     for row, qid in enumerate(queries):
         nearest = [(ids[n], score) for n, score in zip(numbers[row].tolist(), scores[row])]
-        kept = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
-        yield qid, [docid for docid, _ in kept], np.array([score for _, score in kept], np.float32)
+        allowed = [(docid, score) for docid, score in nearest if docid not in barred.get(qid, ())][:k]
+        yield qid, [docid for docid, _ in allowed], np.array([score for _, score in allowed], np.float32)
 
 
 class Retriever:

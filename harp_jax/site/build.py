@@ -33,7 +33,7 @@ from harp_jax.site.search import DOCS, ENCODER, FOLDERS, LABELLED, RANKER, VECTO
 from harp_jax.site.tune import read_judged
 from harp_jax.site.verdict import ANCHOR_TEST, LABEL_TEST, SearchTest, Verdict
 from harp_jax.text.languages import function_words
-from harp_jax.text.tokenizer import load_tokenizer, read_config
+from harp_jax.text.tokenizer import load_tokenizer, read_model_config
 
 DEFAULT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 NO_ENCODER = "none"
@@ -250,7 +250,7 @@ def copy_encoder(encoder: InputPath, output: str) -> None:
     with output_folder(output) as folder:
         shutil.copytree(encoder, folder, ignore=ignored, dirs_exist_ok=True)
         with replacing(os.path.join(folder, "config.json")) as file:
-            json.dump(read_config(encoder), file, indent=1)
+            json.dump(read_model_config(encoder), file, indent=1)
         load_tokenizer(encoder).write(folder)
 
 

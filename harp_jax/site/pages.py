@@ -1,6 +1,5 @@
 """Pages to documents, anchor texts and test queries: the folder `pages` of a site; `Site` has the same as Python objects."""
 
-import importlib
 import json
 import math
 import os
@@ -63,7 +62,8 @@ class Read:
 def read_pages(source: Source, max_queries: int, context_words: int, output: str) -> Read:
     """Writes docs.jsonl, anchors.tsv, and held-out anchors as queries.tsv, qrels.txt and sources.tsv; replaces an earlier reading.
     `context_words` of its sentence are added to each anchor. Raises InputError for bad input."""
-    write_survey = importlib.import_module("data_pipeline.output.survey").write_survey  # harp_jax works without it
+    from data_pipeline.output.survey import write_survey
+
     fresh, before = f"{output}.new", contents(output)
     shutil.rmtree(fresh, ignore_errors=True)
     survey = write_survey(source.config(), fresh, max_queries, context_words)

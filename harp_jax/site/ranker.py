@@ -5,7 +5,6 @@ The configs data/site, site and finetune_site alone define the recipes. Every st
 output is in the folder `training` of the site, so that a killed command resumes.
 """
 
-import importlib
 import json
 import math
 import os
@@ -61,6 +60,10 @@ def add_ranker(source: Source, training: Training, test: SearchTest) -> str:
 def train_ranker(source: Source, training: Training, encoder: str, test: SearchTest) -> str:
     """Trains training/ranker from the links of pages and, if vectors are trusted, from the encoder's scores of the pairs. Returns
     "", or why there are too few pairs."""
+    from data_pipeline.output.teacher import TeachOptions, teach
+    from data_pipeline.output.vocabulary import write_vocabulary
+    from data_pipeline.pipeline import generate
+
     steps, path = test.steps, partial(os.path.join, test.training)
     # The encoder to start from: given, shortened, or from scratch with a vocabulary of the site.
     job, start = source.config(), training.start or encoder
@@ -69,13 +72,12 @@ def train_ranker(source: Source, training: Training, encoder: str, test: SearchT
         start = path("start")
     tokenizer = start or path("vocabulary")
     if not start:
-        write_vocabulary = importlib.import_module("data_pipeline.output.vocabulary").write_vocabulary
         steps("Make a vocabulary", write_vocabulary, job, output=tokenizer, kind=training.vocabulary)
 
     # Pairs of anchors and documents, with the encoder's scores.
     job.update(tokenizer=tokenizer, seed=training.seed, max_doc_tokens=training.max_length - QUERY_LENGTH)
     data = path("pairs")
-    steps("Make pairs of the links", importlib.import_module("data_pipeline.pipeline").generate, job, output=data)
+    steps("Make pairs of the links", generate, job, output=data)
     config = read_config(f"{PRETRAIN}:taught" if test.trusted else PRETRAIN)
     counts = {task: records(data, task, "train") for task in config.tasks}
     tasks = tuple(task for task in counts if counts[task] >= MIN_PAIRS and records(data, task, "validation"))
@@ -85,10 +87,9 @@ def train_ranker(source: Source, training: Training, encoder: str, test: SearchT
     if (count := sum(counts[task] for task in tasks)) < FEW_PAIRS:
         print(f"{count:,} training pairs are few: do not expect the ranker to improve the search.", flush=True)
     if test.trusted:
-        teacher = importlib.import_module("data_pipeline.output.teacher")
-        options = teacher.TeachOptions(data, (encoder,), cosine=True)
+        options = TeachOptions(data, (encoder,), cosine=True)
         data = path("taught")
-        steps("Score the pairs with the encoder", teacher.teach, options, output=data)
+        steps("Score the pairs with the encoder", teach, options, output=data)
 
     # The training, of as many steps as fit into its minutes.
     config.update(init=start, data=(data,), seed=training.seed, tasks=tasks, row_length=training.max_length)
@@ -170,7 +171,8 @@ def add_adapted(source: Source, training: Training, test: SearchTest, tested: bo
         job, pairs, length = source.config(), os.path.join(test.training, "vector_pairs"), training.max_length - 2
         lengths = {"max_query_tokens": length, "max_doc_tokens": length}
         job.update(tokenizer=encoder, seed=training.seed, hard_negatives=1, **lengths)
-        generate = importlib.import_module("data_pipeline.pipeline").generate
+        from data_pipeline.pipeline import generate
+
         test.steps("Make pairs of the links", generate, job, output=pairs)
         if (count := records(pairs, "adp", "train")) < MIN_PAIRS:
             return f"No adapted encoder: too few training pairs ({count:,}; {MIN_PAIRS} needed)."

@@ -2,13 +2,11 @@
 
 The queries are anchor texts of held-out pages, or labelled ones. Every part scores the same candidates (`score_parts`). Each
 query's scores are scaled to 0…1 and added with equal weights: greedy forward selection, cheapest first; a part is used if the
-mean of the measure rises (`decide`). BM25F subsumes BM25 and replaces it: a sum of both would count words twice. Fitted weights
-favour parts that share words with anchors, so no weights are fitted.
+mean of the measure rises (`decide`). BM25F subsumes BM25 and replaces it: a sum of both would count words twice.
 
-Anchors do not rank all parts as users do (docs/lab/site.md), so `harp site` trusts one part more: vectors, because users'
-questions share fewer words with the pages than anchors do. A trusted part, and the part that replaces the first, is used unless the
-sum gets worse; the trusted part counts twice. Other parts may be measured without being used: a ranker trained on the links is far
-better at anchors, which are links, than at questions.
+Anchors do not rank all parts as users do (docs/lab/site.md), so `harp site` trusts one part more: vectors. A trusted part, and the
+part that replaces the first, is used unless the sum gets worse; the trusted part counts twice. Other parts may be measured without
+being used.
 
 The gain is measured by halves: chosen on one half of the queries, measured on the other. If there is none (with the trusted part:
 if it is worse), the first part is used alone.
@@ -130,7 +128,7 @@ def decide(
     measured: Collection[str] = (),
 ) -> tuple[dict[str, float], Run]:
     """Part → weight, from runs of the same candidates, and the run by halves; `folds` (qid → fold) divides the queries for it.
-    `parts`: two or more, the first stage first. `instead`: the part that contains the first one and is tried in its place.
+    `parts`: two or more, the first stage first. `instead`: the part that subsumes the first one and may replace it.
     `trusted`: the part that counts twice. `measured`: parts that are not used."""
     first, *others = parts
     pool = pooled([*parts.values()], "minmax")

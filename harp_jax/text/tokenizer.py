@@ -452,7 +452,7 @@ def read_tokenizer(directory: str, model: str = "") -> "PreTrainedTokenizerFast"
     return tokenizer
 
 
-def read_config(directory: str) -> dict[str, Any]:
+def read_model_config(directory: str) -> dict[str, Any]:
     """The fields of config.json with the defaults and the current spelling of the model type's class."""
     with _reading(directory):
         from transformers import AutoConfig

@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 from harp_jax.base import bucket
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import files_below, listed_sums, locked, replacing, sha256_file, write_sums
-from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_config, read_metrics
+from harp_jax.checkpoints.recorded import CONFIG, METRICS, read_metrics, recorded_config
 from harp_jax.config import FILE_FIELDS, SPEED_FIELDS, flattened
 from harp_jax.text.tokenizer import Vocabulary
 
@@ -36,7 +36,7 @@ def claim_workdir(workdir: str, config: ConfigDict, model: Mapping[str, Any], to
     own[INPUTS] = [*inputs_of(config), ["tokenizer", tokenizer.sha256]]
     path = os.path.join(workdir, CONFIG)
     if os.path.exists(path):
-        other = read_config(workdir).to_dict()
+        other = recorded_config(workdir).to_dict()
         if INPUTS not in other:
             raise InputError(f"{path} does not belong to a training run; choose another --workdir")
         before = dict(other.pop(INPUTS))

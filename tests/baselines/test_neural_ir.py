@@ -269,7 +269,7 @@ def test_learns_the_signal_it_is_designed_for(name, make, learning_rate, epochs,
     write_collection(tmp_path, make)
     train(neural_config(tmp_path, name, learning_rate=learning_rate, epochs=epochs), str(tmp_path / "run"))
     run, queries = read_run(str(tmp_path / "test.trec")), read_queries(str(tmp_path / "queries.tsv"))
-    docs = Documents.open(str(tmp_path / "docs.tsv"), cache_dir=str(tmp_path / "cache"))
+    docs = Documents.open(str(tmp_path / "docs.tsv"))
     scored = [scores for _, _, scores in rankings(load_neural(str(tmp_path / "run")), run, queries, docs)]
     assert len(scored) == HELD_OUT
     assert np.mean([scores[0] > scores[1:] for scores in scored]) >= 0.99  # the relevant document comes first

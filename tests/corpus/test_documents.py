@@ -24,12 +24,11 @@ TEXTS = {"D1": "One http://a.org/1 the first  body", "D2": "Zwei – två second
 TSV = "".join("\t".join(r[k] for k in ("id", "url", "title", "body")) + "\n" for r in RECORDS).encode()
 JSONL = "".join(json.dumps(r) + "\n" for r in RECORDS).encode()
 BEIR = JSONL.replace(b'"id"', b'"metadata": {"url": "x"}, "_id"').replace(b'"body"', b'"text"')
-CACHE = "my cache?#%"  # characters with a meaning in SQLite's URIs
 
 
 def opened(tmp_path, data: bytes, name: str = "docs.tsv", fields: tuple[str, ...] = FIELDS) -> Documents:
     (tmp_path / name).write_bytes(data)
-    return Documents.open(str(tmp_path / name), fields, str(tmp_path / CACHE))
+    return Documents.open(str(tmp_path / name), fields)
 
 
 def written(folder, files: dict[str, str | bytes]) -> str:
@@ -58,8 +57,7 @@ def test_every_format_with_odd_line_ends_and_marks(tmp_path, data, suffix):
 
 def test_index_is_made_once_for_all_fields_and_again_when_the_file_changes(tmp_path):
     docs = opened(tmp_path, TSV, fields=("body", "title"))
-    before = os.stat(docs.index)
-    again = Documents.open(docs.path, ("title",), os.path.dirname(docs.index))
+    before, again = os.stat(docs.index), Documents.open(docs.path, ("title",))
     assert (docs["D1"], again["D1"], again.index) == ("the first  body One", "One", docs.index)
     assert os.stat(docs.index).st_mtime_ns == before.st_mtime_ns
     assert before.st_mode & 0o077 == 0  # the collection may be private
@@ -86,10 +84,11 @@ def test_threads_and_spawned_processes_read_together(tmp_path):
         (gzip.compress(TSV, mtime=0)[:-20], "damaged after line"),
     ],
 )
-def test_bad_documents_name_the_line_and_leave_no_index(tmp_path, data, message):
+def test_bad_documents_name_the_line_and_leave_no_index(tmp_path, monkeypatch, data, message):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(InputError, match=message):
         opened(tmp_path, data, "docs.tsv.gz" if data.startswith(b"\x1f\x8b") else "docs.tsv")
-    assert not list((tmp_path / CACHE).iterdir())
+    assert not list((tmp_path / "cache" / "harp_jax" / "documents").iterdir())
 
 
 def test_a_change_that_keeps_size_and_time_and_a_damaged_index_are_noticed(tmp_path):
@@ -100,7 +99,7 @@ def test_a_change_that_keeps_size_and_time_and_a_damaged_index_are_noticed(tmp_p
     os.utime(docs.path, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(InputError, match="document 'D9', but 'D1' when the file was indexed"):
         docs["D1"]
-    again = Documents.open(docs.path, cache_dir=os.path.dirname(docs.index))
+    again = Documents.open(docs.path)
     assert again["D9"].startswith("One http://a.org/1 one first") and "D1" not in again
     with open(again.index, "r+b") as file:
         size = file.seek(0, os.SEEK_END)
@@ -173,7 +172,7 @@ def test_robust04_is_read_as_trec_distributes_it(tmp_path):
     # gzip -dc unpacks .z of compress and of gzip alike; compress itself is seldom installed.
     packed = {"fr94/fr940104.0z": gzip.compress(FR.encode("latin-1"))}
     written(tmp_path, {"ft/ft911/ft911_1": FT, "ft/readmeft": "notes", "04.testset": TOPICS, **packed})
-    docs = Documents.open(str(tmp_path), cache_dir=str(tmp_path / ".cache"))
+    docs = Documents.open(str(tmp_path))
     texts = {"FR940104-0-00001": "Vol. 59, café", "FR940104-0-00002": "only text"}
     check(docs, texts | {"FT911-3": "FT 14 MAY 91 / Company News: CONTIGAS said & today ."})
     assert read_queries(str(tmp_path / "04.testset")) == {"301": "International Organized Crime"}

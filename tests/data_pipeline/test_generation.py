@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from data_pipeline.config import PRESETS, plain
+from data_pipeline.config import PRESETS, validated_dict
 from data_pipeline.engine import tables
 from data_pipeline.engine.local import SerialEngine
 from data_pipeline.links import web_sites
@@ -167,7 +167,7 @@ def test_configs_are_valid_with_every_preset():
         c = runpy.run_path(str(path))["get_config"](preset)
         c.tokenizer, c.encoder, c.stopwords = c.tokenizer or "t", c.encoder or "uniform", "inquery"
         c.source.format, c.language = c.source.format or "html", "en"  # otherwise read from the source files
-        assert (plain(c)["unit"] == "tokens") == (preset == "official"), path
+        assert (validated_dict(c)["unit"] == "tokens") == (preset == "official"), path
 
 
 @pytest.mark.faults

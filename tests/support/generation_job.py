@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from data_pipeline.config import plain
+from data_pipeline.config import validated_dict
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import LocalEngine
@@ -24,7 +24,7 @@ LISTS = (*names.PAIR_FEATURES, *names.MORE_FEATURES, *names.TEXT_FEATURES)
 
 def linked_documents(c, output, engine_class=LocalEngine) -> dict[str, dict]:
     """Runs the job up to the link graph, without TensorFlow and shards; returns documents by id."""
-    job = Job(plain(c), str(output / ".work"), str(output))
+    job = Job(validated_dict(c), str(output / ".work"), str(output))
     engine = engine_class(job, c.workers, c.memory_limit)
     try:
         parse_documents(engine)

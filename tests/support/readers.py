@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 from data_pipeline.sources import formats
 from harp_jax.checkpoints.huggingface import save_hf
@@ -70,16 +71,16 @@ def one(name: str, content: bytes, read: Callable[[str], object]) -> Reader:
 
 
 def documents(path: str) -> None:
-    with tempfile.TemporaryDirectory() as cache:
-        docs = Documents.open(path, cache_dir=cache)
+    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, XDG_CACHE_HOME=cache):
+        docs = Documents.open(path)
         [docs[docid] for docid in list(docs.ids())[:5]]
         list(docs.texts())
 
 
 def clicks(path: str) -> None:
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, XDG_CACHE_HOME=cache):
         (Path(cache) / "docs.tsv").write_bytes(TSV)
-        pairs = Clicks.open(path, Documents.open(f"{cache}/docs.tsv", cache_dir=cache), 1.0, 0, cache_dir=cache)
+        pairs = Clicks.open(path, Documents.open(f"{cache}/docs.tsv"), 1.0, 0)
         pairs.pair(len(pairs) - 1)
 
 

@@ -54,8 +54,8 @@ def coarse_config(path, **changes):
 
 
 def test_the_log_is_sampled_and_a_pair_counts_once(clicked, tmp_path):
-    docs = Documents.open(str(clicked / "docs.tsv"), cache_dir=str(tmp_path))
-    log = lambda path, share=1.0, seed=0: Clicks.open(str(path), docs, share, seed, str(tmp_path))  # noqa: E731
+    docs = Documents.open(str(clicked / "docs.tsv"))
+    log = lambda path, share=1.0, seed=0: Clicks.open(str(path), docs, share, seed)  # noqa: E731
     half = [log(clicked / "orcas.tsv", 0.5, seed) for seed in (0, 1)]
     one, two = ({clicks.pair(i) for i in range(len(clicks))} for clicks in half)
     assert one != two and binomtest(len(one), 80, 0.5).pvalue > 0.01

@@ -16,7 +16,7 @@ from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import Progress
 from harp_jax.baselines.neural_ir.models import NeuralConfig, build, word_tables
 from harp_jax.baselines.neural_ir.words import WordVocabulary, load_words
-from harp_jax.checkpoints.recorded import best, read_config
+from harp_jax.checkpoints.recorded import best, recorded_config
 from harp_jax.ranking.rerank import DEFAULTS, Reranked, Reranking, rerank_with
 from harp_jax.ranking.scorers import Pair, full_precision_matmul, score_by_length
 
@@ -51,7 +51,7 @@ def load_ranker(workdir: str) -> tuple[NeuralConfig, dict[str, Any], WordVocabul
     The parameters are the ones selected in training (`recorded.best`), or else the newest checkpoint's. Raises InputError if
     there is nothing to load.
     """
-    config = read_config(workdir)
+    config = recorded_config(workdir)
     if "neural_ir" not in config:
         raise InputError(f"{workdir} holds no neural ranker; check the path")
     words = load_words(os.path.join(workdir, "tokenizer"))

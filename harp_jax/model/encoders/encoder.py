@@ -138,7 +138,7 @@ class EncoderConfig(ABC):
     @classmethod
     @abstractmethod
     def from_config(cls, config: Mapping[str, Any], where: str) -> Self:
-        """From config.json as `tokenizer.read_config` returns it, and its path; InputError for another architecture."""
+        """From config.json as `tokenizer.read_model_config` returns it, and its path; InputError for another architecture."""
 
     @abstractmethod
     def to_config(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from data_pipeline.config import plain
+from data_pipeline.config import validated_dict
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import Job
 from data_pipeline.engine.local import SerialEngine
@@ -79,7 +79,7 @@ def built(tmp_path_factory):
     c = corpus.config(folder, min_article_words=5, workers=1, exclude_destinations=str(folder / "judged.txt"))
     c.source.format, c.source.paths = "mediawiki", (str(folder / "wiki.xml"),)
     linked_documents(c, folder, SerialEngine)
-    engine = SerialEngine(Job(plain(c), str(folder / ".work")), 1, "500MB")
+    engine = SerialEngine(Job(validated_dict(c), str(folder / ".work")), 1, "500MB")
     return engine, link_graph.losses(engine, with_links=True)
 
 
@@ -141,7 +141,7 @@ def test_numbers_are_no_queries():
 
 def tabulated(text, lead_end, **fields):
     """The end of the destination's text, and the problem of links to it."""
-    c = plain(corpus.config(Path("x"), **fields))
+    c = validated_dict(corpus.config(Path("x"), **fields))
     made = link_graph.tabulate(c, 0, [(0, LinkedDocument("a", "a", "", text, (), lead_end))], [])
     return [row["lead_end"] for row in made[tables.DOCUMENTS]], made[tables.ADDRESSES][0]["problem"]
 

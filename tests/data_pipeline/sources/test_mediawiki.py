@@ -33,7 +33,7 @@ def test_chunks_hold_whole_pages_wherever_blocks_end(tmp_path, monkeypatch):
     expected, _ = read(write(tmp_path / "a.xml", text))
     monkeypatch.setattr(mediawiki, "CHUNK_BYTES", 3000)
     for block in (1, 7, 1000):
-        monkeypatch.setattr(mediawiki, "_BLOCK", block)
+        monkeypatch.setattr(mediawiki, "BLOCK_BYTES", block)
         assert read(tmp_path / "a.xml")[0] == expected
         assert len(list(formats.chunks(source_reading.source("mediawiki", tmp_path / "a.xml")))) > 5
 
