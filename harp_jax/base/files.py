@@ -184,7 +184,10 @@ def typed(value: Any, kind: Any, name: str) -> Any:
     if shape is dict and isinstance(value, dict):
         return {key: typed(each, inner[1], f"{name}.{key}") for key, each in value.items()}
     if shape in (list, tuple) and isinstance(value, list):
-        return shape(typed(each, inner[0], f"{name}[{number}]") for number, each in enumerate(value))
+        kinds = inner if shape is tuple and inner[-1] is not ... else inner[:1] * len(value)
+        if len(kinds) != len(value):
+            raise ValueError(f"{name} has {len(value)} values, not {len(kinds)}")
+        return shape(typed(each, kinds[number], f"{name}[{number}]") for number, each in enumerate(value))
     if hasattr(kind, "_fields") and isinstance(value, list) and len(value) <= len(kind._fields):
         return kind(*(typed(each, get_type_hints(kind)[field], field) for field, each in zip(kind._fields, value)))
     if kind is float and type(value) in (int, float) and math.isfinite(value):

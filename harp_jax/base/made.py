@@ -24,7 +24,6 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from types import UnionType
 from typing import (
     Annotated,
     Any,
@@ -39,7 +38,7 @@ from typing import (
 )
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import as_stored, read_json_as, replacing, sha256_file, walk
+from harp_jax.base.files import as_stored, json_fields, read_json_as, replacing, sha256_file, typed, walk
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 
@@ -55,6 +54,7 @@ NamedInputs = Annotated[Mapping[str, Any], INPUT]  # such as {"BM25": "bm25.trec
 Speed = Annotated[T, SPEED]
 
 RECORD = "made.json"
+AGAIN_BOTH = "remove it and {} to make both again"
 REFUSED, AGAIN, KEPT = "refused", "again", "kept"  # what `once` does about inputs whose content has changed
 Inputs = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 _hashed: dict[tuple[str, str], str] = {}  # path and stamp → SHA-256, of what this process has read
@@ -92,7 +92,7 @@ class Made:
     def read(cls, output: str) -> "Made | None":
         """The record of an output; None if it has none. Raises InputError for a damaged one."""
         path = record_path(output)
-        return read_json_as(cls, path, f"remove it and {output} to make both again") if os.path.exists(path) else None
+        return read_json_as(cls, path, AGAIN_BOTH.format(output)) if os.path.exists(path) else None
 
 
 def record_path(output: str) -> str:
@@ -193,7 +193,8 @@ class OnceFunction(Generic[P, T]):
                 return None
             wrong = f"was changed after {made.function} made it; move it away, or --force to make it again"
         else:
-            result = _restored(made.result, get_type_hints(self._function).get("return"))
+            with json_fields(record_path(output), AGAIN_BOTH.format(output)):
+                result = typed(made.result, get_type_hints(self._function).get("return", Any), "result")
             return dataclasses.replace(made, result=result)
         if not _replacing:
             raise InputError(f"{output} {wrong}")
@@ -287,17 +288,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, set | frozenset):
         return sorted(value)
     return dict(value) if isinstance(value, Mapping) else os.fspath(value)
-
-
-def _restored(value: Any, hint: Any) -> Any:
-    """A stored result as the type that the function returns: dataclasses and tuples are rebuilt."""
-    if isinstance(hint, UnionType) and value is not None:  # X | None
-        return _restored(value, next(kind for kind in get_args(hint) if kind is not type(None)))
-    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        hints = get_type_hints(hint)
-        return hint(**{name: _restored(inner, hints[name]) for name, inner in value.items()})
-    if isinstance(value, list) and (hint is tuple or get_origin(hint) is tuple):
-        inner = get_args(hint)
-        each = [inner[0]] * len(value) if len(inner) == 2 and inner[1] is ... else [*inner] or [None] * len(value)
-        return tuple(_restored(one, kind) for one, kind in zip(value, each))
-    return value

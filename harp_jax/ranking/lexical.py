@@ -227,6 +227,12 @@ class QueryLikelihood:
 
 def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) -> Model:
     """The model `name` of MODELS. Raises InputError for unknown or out-of-range parameters."""
+    models: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
+    return models[name](collection, **checked(name, parameters))
+
+
+def checked(name: str, parameters: Mapping[str, float]) -> dict[str, float]:
+    """All parameters of the model `name`, these and the defaults. InputError as `make`."""
     unknown = sorted(parameters.keys() - MODELS.get(name, {}).keys())
     if name not in MODELS or unknown:
         known = ", ".join(f"{model} ({', '.join(fields)})" for model, fields in MODELS.items())
@@ -237,8 +243,7 @@ def make(name: str, collection: InvertedIndex, parameters: Mapping[str, float]) 
         highest = 1.0 if field in ("b", "anchor_b") else sys.float_info.max
         if not isinstance(value, int | float | np.number) or not lowest <= value <= highest:
             raise InputError(f"{field}={value!r}: use k1 ≥ 0, b and anchor_b in 0…1, anchor_weight ≥ 0, mu > 0")
-    models: dict[str, Callable[..., Model]] = {"bm25": Bm25, "bm25f": Bm25f, "ql": QueryLikelihood}
-    return models[name](collection, **chosen)
+    return chosen
 
 
 def search(model: Model, collection: InvertedIndex, query: str, k: int) -> tuple[list[str], np.ndarray]:

@@ -2,6 +2,7 @@
 
     vectors.float16   unit vectors [passages, size], appended as texts are embedded
     texts.tsv         the encoder and windows that they were made with; then hash<TAB>passages for each text, in the same order
+    SHA256SUMS        of both, once all texts are embedded
 
 A document's vectors are found by the hash of its text, so a changed collection embeds only its new texts, and a killed run resumes.
 A long text is embedded in up to `windows` windows, and its best one counts. A search reads the file block by block: its time grows
@@ -10,8 +11,8 @@ use an approximate index. `harp site` keeps both files in its output, `harp firs
 library's `Retriever` searches in memory.
 """
 
+import contextlib
 import os
-import shutil
 import string
 import time
 from array import array
@@ -26,7 +27,16 @@ import numpy as np
 
 from harp_jax.base.cli import keep_compiled
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import cache_directory, full_disk_refused, intact, listed_sums, locked, sha256_file, write_sums
+from harp_jax.base.files import (
+    SUMS,
+    cache_directory,
+    full_disk_refused,
+    intact,
+    listed_sums,
+    locked,
+    sha256_file,
+    write_sums,
+)
 from harp_jax.base.made import InputPath, digest, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import generator, hash64
@@ -62,8 +72,8 @@ def made_with(encoder: str, windows: int, max_length: int | None = None) -> str:
 def add_texts(
     docs: Documents, encoder: str, windows: int, output: str, max_length: int | None = None, sample: int = 0
 ) -> Embedded:
-    """Embeds the texts that the folder `output` lacks; drops those that are gone if most are. `sample`: only so many texts, spread
-    over the collection, once to compile and once to measure the time."""
+    """Embeds the texts that the folder `output` lacks, or all if it is damaged; drops those that are gone if most are. `sample`:
+    only so many texts, spread over the collection, once to compile and once to measure the time."""
     os.makedirs(output, mode=0o700, exist_ok=True)  # as private as the documents
     vectors_path, texts_path = (os.path.join(output, name) for name in (VECTORS_FILE, TEXTS_FILE))
     head = made_with(encoder, windows, max_length)
@@ -72,16 +82,17 @@ def add_texts(
     keys = hashes[first]
     stored, counts = read_texts(output, head)
     if np.setdiff1d(stored, keys).size > len(keys):
-        os.remove(texts_path)
         stored, counts = stored[:0], counts[:0]
-    missing = first[~np.isin(keys, stored)]
-    chosen = missing[:: max(1, len(missing) // sample)][:sample] if sample else missing
-    if not len(chosen):
+    elif listed_sums(output) and np.isin(keys, stored).all():
         return Embedded(0, len(keys))
 
     keep_compiled()
     # Cosines of backends of one dtype differ by 4e-7, less than float16 stores; of bfloat16 (JAX, MiniLM) and float32 by 3e-4.
     scorer = sentence_encoder(encoder, fastest_dtype(jax.default_backend()), max_length)
+    if os.path.exists(vectors_path) and os.path.getsize(vectors_path) < counts.sum() * scorer.size * 2:  # truncated
+        stored, counts = stored[:0], counts[:0]
+    missing = first[~np.isin(keys, stored)]
+    chosen = missing[:: max(1, len(missing) // sample)][:sample] if sample else missing
     is_chosen = np.zeros(len(hashes), bool)
     is_chosen[chosen] = True
     texts = ((int(key), text) for (_, text), key, new in zip(docs.texts(), hashes, is_chosen) if new)
@@ -92,6 +103,8 @@ def add_texts(
         open(vectors_path, "ab") as vectors,
         open(texts_path, "a") as written,
     ):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(os.path.join(output, SUMS))
         # What a killed run wrote in part, or with another encoder.
         vectors.truncate(int(counts.sum()) * scorer.size * 2)
         rows = sum(len(f"{'':16}\t{n}\n") * times for n, times in zip(*np.unique(counts, return_counts=True)))
@@ -108,15 +121,21 @@ def add_texts(
             written.write("".join(f"{key:016x}\t{count}\n" for (key, _), count in zip(block, numbers)))
             written.flush()
             bar.update(len(block))
-    seconds = (time.monotonic() - began) / len(chosen) * (len(missing) - len(chosen))
+    write_sums(output, (VECTORS_FILE, TEXTS_FILE))
+    seconds = (time.monotonic() - began) / max(1, len(chosen)) * (len(missing) - len(chosen))
     return Embedded(len(chosen), len(keys), round(seconds, 1) if sample else 0.0)
 
 
 def passage_vectors(scorer: BiEncoderScorer, texts: Sequence[str], windows: Windows) -> tuple[np.ndarray, list[int]]:
-    """Unit vectors [passages, size] float32 of the windows of all texts, and the number of each text's passages."""
+    """Unit vectors [passages, size] float32 of the windows of all texts, and the number of each text's passages. InputError
+    for vectors that are not finite."""
     room = scorer.room(np.zeros(0, np.int32))
     passages = [windows.of(ids, room) for ids in scorer.encode_documents(list(texts), windows.reach(room))]
-    return scorer.vectors([scorer.as_document(window) for each in passages for window in each]), [*map(len, passages)]
+    vectors = scorer.vectors([scorer.as_document(window) for each in passages for window in each])
+    if not np.isfinite(vectors).all():
+        wrong = "the encoder gives vectors that are not finite numbers: its weights are damaged"
+        raise InputError(f"{wrong}; restore or train it again")
+    return vectors, [*map(len, passages)]
 
 
 def query_vectors(scorer: BiEncoderScorer, queries: Sequence[str]) -> np.ndarray:
@@ -131,9 +150,11 @@ def text_hashes(docs: Documents) -> np.ndarray:
 
 def read_texts(folder: str, wanted: str = "") -> tuple[np.ndarray, np.ndarray]:
     """Hashes [texts] uint64 of the stored texts and their numbers of passages [texts] int64, in order; none if they were not made
-    with the `wanted` encoder and windows."""
+    with the `wanted` encoder and windows, or were changed since."""
     path, keys, counts = os.path.join(folder, TEXTS_FILE), array("Q"), array("q")
-    if not os.path.exists(path):
+    if damaged := bool(listed_sums(folder)) and not intact(folder):
+        say(f"note: the vectors in {folder} are damaged and have to be computed again")
+    if damaged or not os.path.exists(path):
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
     with open(path) as file:
         head = file.readline()
@@ -174,6 +195,15 @@ class PassageVectors:
         if lacking or os.path.getsize(path) < self._starts[-1] * self.encoder.size * 2:
             raise InputError(f"{directory} lacks the vectors of some documents by {encoder}; run harp site again")
         self._vectors = np.memmap(path, np.float16, "r", shape=(int(self._starts[-1]), self.encoder.size))
+
+    def counts(self) -> np.ndarray:
+        """The number of passages of each document [documents] int64."""
+        return np.diff(self._starts)[self._text_of]
+
+    def of(self, number: int) -> np.ndarray:
+        """The vectors [passages, size] float16 of the document with this number."""
+        text = self._text_of[number]
+        return self._vectors[self._starts[text] : self._starts[text + 1]]
 
     def cosines(self, query: str) -> tuple[np.ndarray, np.ndarray]:
         """Cosines [documents] float32 of a query, and the indices [documents] int64 of their best windows."""
@@ -253,12 +283,7 @@ def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int
     key = hash64(*how, *docs.fields, *contents)
     folder = os.path.join(cache_directory("vectors"), f"{key:016x}")
     with locked(os.path.join(folder, ".lock"), f"another process embeds the same documents in {folder}; wait for it"):
-        if listed_sums(folder) and not intact(folder):
-            say(f"note: the vectors in {folder} are damaged and are computed again")
-            shutil.rmtree(folder)
-        if not listed_sums(folder):
-            add_texts(docs, encoder, passages, folder, max_length)
-            write_sums(folder, (VECTORS_FILE, TEXTS_FILE))
+        add_texts(docs, encoder, passages, folder, max_length)
     return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length)
 
 

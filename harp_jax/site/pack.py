@@ -34,7 +34,7 @@ from harp_jax.corpus.documents import Documents
 from harp_jax.ranking.first_stage import read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, VECTORS
 from harp_jax.ranking.lexical import MODELS
-from harp_jax.ranking.vectors import VECTORS_FILE, read_texts, text_hashes
+from harp_jax.ranking.vectors import PassageVectors, text_hashes
 from harp_jax.site import packed_search
 from harp_jax.site.search import (
     ANCHOR_TEXTS,
@@ -86,27 +86,24 @@ def pack(folder: str, engine: str, output: str) -> Packed:
         raise InputError(f"{folder} ranks by {', '.join(left_out)} alone, which no engine computes")
 
     # The vectors of each document.
-    keys, counts, stored = text_hashes(docs).tolist(), dict[int, int](), np.zeros((0, 0), np.float16)
+    vectors: Iterable[np.ndarray] = itertools.repeat(np.zeros((0, 0), np.float16))
+    size = passages = 0
     if settings.encoder:
-        vectors_dir = os.path.join(folder, VECTORS_FOLDER)
-        counts = dict(zip(*(each.tolist() for each in read_texts(vectors_dir))))
-        if not counts.keys() >= {*keys}:
-            raise InputError(f"{vectors_dir} lacks the vectors of some documents; run harp site again")
-        stored = np.memmap(os.path.join(vectors_dir, VECTORS_FILE), np.float16, "r").reshape(sum(counts.values()), -1)
-    ends = dict(zip(counts, itertools.accumulate(counts.values())))
-    vectors = (stored[ends[key] - counts[key] : ends[key]] if counts else stored for key in keys)
+        place, encoder = (os.path.join(folder, name) for name in (VECTORS_FOLDER, ENCODER))
+        stored = PassageVectors(place, encoder, settings.windows, text_hashes(docs))
+        vectors, size, passages = map(stored.of, range(len(docs))), stored.encoder.size, int(stored.counts().sum())
 
     scored = impacts(folder) if engine in ("jsonl", "lancedb") else itertools.repeat(dict[str, list]())
     with output_folder(output) as new:
         rows, query = records(folder, vectors, scored), {"weights": weights, "depth": settings.depth}
-        for name, content in ENGINES[engine](rows, stored.shape[1], settings, query, new).items():
+        for name, content in ENGINES[engine](rows, size, settings, query, new).items():
             text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False)
             Path(new, name).write_text(text, encoding="utf-8")
         if engine not in ("jsonl", "typesense"):
             shutil.copyfile(packed_search.__file__, os.path.join(new, "search.py"))
         if settings.encoder:
             shutil.copytree(os.path.join(folder, ENCODER), os.path.join(new, ENCODER))
-    return Packed(len(keys), sum(counts[key] for key in keys if counts), left_out)
+    return Packed(len(docs), passages, left_out)
 
 
 def records(

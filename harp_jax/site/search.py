@@ -24,7 +24,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
 from harp_jax.ranking.first_stage import indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, RRF_K, VECTORS, normalised
-from harp_jax.ranking.lexical import make, top
+from harp_jax.ranking.lexical import checked, make, top
 from harp_jax.ranking.rerank import load_scorer
 from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_windows
 from harp_jax.ranking.vectors import PassageVectors
@@ -63,28 +63,41 @@ class Settings:
         return (BM25, ANCHORS, INLINKS, *([VECTORS] if self.encoder else []), *self.models)
 
     def save(self, folder: str) -> None:
+        """Raises InputError as `check`, so that no later `load` does."""
+        self.check(folder)
         with replacing(os.path.join(folder, NAME)) as file:
             json.dump(asdict(self), file, indent=1)
 
     @classmethod
     def load(cls, folder: str) -> "Settings":
-        """Raises InputError for a folder in which `harp site` did not finish, and for models outside of it."""
+        """Raises InputError for a folder in which `harp site` did not finish, and as `check`."""
         path = os.path.join(folder, NAME)
         if not os.path.exists(path):
             raise InputError(f"{folder} has no {NAME}; let `harp site` finish, or name another folder")
         settings = read_json_as(cls, path, "let `harp site` write it again")
-        wrong = ""
-        if absent := {*LEXICAL.values()} - settings.parameters.keys():
-            wrong = f"no parameters of {min(absent)}"
-        if unknown := settings.weights.keys() - set(settings.everything):
-            wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
-        if min(settings.depth, settings.windows) < 1:
-            wrong = "depth or windows is below 1"
-        if wrong:
-            raise InputError(f"{path}: {wrong}; let `harp site` write it again")
-        for name in settings.models.values():
-            within(folder, name, path)
+        settings.check(folder)
         return settings
+
+    def check(self, folder: str) -> None:
+        """Raises InputError for values that no search can use, and for models outside of the folder."""
+        path, weights, wrong = os.path.join(folder, NAME), self.weights.values(), ""
+        if absent := {*LEXICAL.values()} - self.parameters.keys():
+            wrong = f"no parameters of {min(absent)}"
+        elif unknown := self.weights.keys() - set(self.everything):
+            wrong = f"the weight of {min(unknown)!r}, which is not among its parts"
+        elif not any(weights) or min(weights) < 0:
+            wrong = "weights are 0 or more, and not all 0"
+        elif min(self.depth, self.windows) < 1:
+            wrong = "depth or windows is below 1"
+        try:
+            for model, parameters in self.parameters.items():
+                checked(model, parameters)
+        except InputError as error:
+            wrong = str(error)
+        if wrong:
+            raise InputError(f"{path}: {wrong}; let `harp site --force` write it again")
+        for name in self.models.values():
+            within(folder, name, path)
 
 
 def documents(folder: str) -> Documents:

@@ -1,5 +1,6 @@
 """A decorated function runs once per call; other options, other inputs and a changed output are told apart."""
 
+import json
 import os
 import signal
 import subprocess
@@ -112,9 +113,11 @@ def test_a_changed_output_is_refused_and_a_missing_one_made_again(tmp_path, docs
     output.unlink()
     count(docs, Options(), output=str(output))
     assert output.exists()
-    Path(f"{output}.made.json").write_text('{"inputs": 3}')
-    with pytest.raises(InputError, match="made.json"):
-        count(docs, Options(), output=str(output))
+    record = Path(f"{output}.made.json")
+    for damaged, said in (({"result": {"words": None}}, "made.json is damaged: "), ({"inputs": 3}, "made.json")):
+        record.write_text(json.dumps(json.loads(record.read_text()) | damaged))
+        with pytest.raises(InputError, match=said):
+            count(docs, Options(), output=str(output))
 
 
 def test_folders_and_what_a_config_names_are_inputs(tmp_path, docs):

@@ -4,11 +4,13 @@ import json
 import os
 import shutil
 import string
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from harp_jax.base.errors import InputError
+from harp_jax.base.files import SUMS
 from harp_jax.base.made import forget
 from harp_jax.base.randomness import generator
 from harp_jax.checkpoints.sentence_transformers import Embedding
@@ -110,7 +112,7 @@ def test_vectors_are_computed_once_per_content_and_again_if_they_are_damaged(fil
         data = (folder / name).read_bytes()
         (folder / name).write_bytes(data[:flipped] + bytes([data[flipped] ^ 1]) + data[flipped + 1 :])
         assert searched(files, encoder) == first and (folder / name).read_bytes() == data
-        assert "are damaged and are computed again" in capsys.readouterr().err
+        assert "are damaged and have to be computed again" in capsys.readouterr().err
     embedded.clear()
     shorter = searched(files, encoder, "--max_length=10")
     assert shorter != first and len(embedded) == 10  # other windows need new vectors
@@ -139,10 +141,18 @@ def test_only_new_texts_are_embedded_and_a_killed_run_resumes(tmp_path, encoder,
     assert add_texts(docs, encoder, 1, other, sample=vectors.SAMPLE).new == 4
     texts = os.path.join(other, "texts.tsv")
     os.truncate(texts, os.path.getsize(texts) - 30)
+    os.remove(os.path.join(other, SUMS))
     assert add_texts(docs, encoder, 1, other) == Embedded(2, 4)
     stored = [PassageVectors(place, encoder, 1, text_hashes(docs)).cosines("red cat")[0] for place in (folder, other)]
     np.testing.assert_allclose(*stored, atol=2e-3)
     assert stored[0][:4].tolist() == stored[0][4:].tolist()
+    # Damaged vectors, of a finished and an unfinished run, are refused and computed again.
+    for size, name in ((os.path.getsize(f"{folder}/vectors.float16"), "none"), (100, SUMS)):
+        Path(folder, "vectors.float16").write_bytes(bytes(size))
+        Path(folder, name).unlink(missing_ok=True)
+        with pytest.raises(InputError, match="lacks the vectors of some documents"):
+            PassageVectors(folder, encoder, 1, text_hashes(docs))
+        assert add_texts(docs, encoder, 1, folder) == Embedded(4, 4)
     # Texts that are mostly gone start anew.
     assert add_texts(documents(records[:1]), encoder, 1, other) == Embedded(1, 1) and len(read_texts(other)[0]) == 1
 
