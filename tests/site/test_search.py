@@ -86,7 +86,6 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
     [
         ({"models": {"ranker": "../../model"}}, "names '../../model', which is not below"),
         ({"weights": {"magic": 1.0}}, "the weight of 'magic', which is not among its parts"),
-        ({"weights": {}}, "weights are 0 or more, and not all 0"),
         ({"weights": {"BM25": 1.0, "vectors": -1.0}}, "weights are 0 or more"),
         ({"parameters": {"bm25": {"b": 1.5}, "bm25f": {}}}, "search.json: b=1.5: use"),
     ],
