@@ -194,6 +194,14 @@ def typed(value: Any, kind: Any, name: str) -> Any:
     raise ValueError(f"{name} is {str(value)[:60]!r}, not of the type {getattr(kind, '__name__', kind)}")
 
 
+def as_number(text: str, kind: type[int] | type[float] = float) -> float:
+    """The text as a number, or NaN if it is not one. Python also accepts 1_0 and digits of other scripts."""
+    try:
+        return float(kind(text)) if text.isascii() and "_" not in text else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
+
+
 def within(folder: str, name: str, path: str) -> str:
     """The path of a file that `path`, in the same folder, names. InputError for a name that leads out of the folder."""
     if not name or os.path.isabs(name) or ".." in name.split("/"):
