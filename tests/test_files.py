@@ -68,14 +68,13 @@ def test_any_other_name_is_written_and_a_link_is_followed(tmp_path):
 @pytest.mark.parametrize(
     "read, content, said",
     [
-        (read_lines, None, "is a device, a pipe or a socket"),
+        (read_lines, None, "is a device, a pipe or a socket"), (read_json, None, "is a device, a pipe or a socket"),
         (read_lines, b"one\n" + b"x" * (2 << 20), "line 2: longer than 1 MiB"),
         (read_lines, b"q1 Q0 d1 1 2.0 a\rq1 Q0 d2 2 1.0 a\r", "line 1: a carriage return"),
-        (read_json, None, "is a device, a pipe or a socket"),
         (read_json, b'{\n"a": 1,\n"b": }', "is not a JSON object (Expecting value: line 3"),
         (read_json, b"[" * 100_000, "is not a JSON object"),
     ],
-)
+)  # fmt: skip
 def test_inputs_that_never_end_or_are_damaged_are_named(tmp_path, monkeypatch, read, content, said):
     monkeypatch.setattr(files, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "input"
@@ -126,20 +125,21 @@ def test_json_is_checked_when_it_is_read(tmp_path, change, said):
     assert f"search.json is damaged: {said}" in refusal(Settings, str(path), call=read_json_as)
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b", ""])
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b", "", "\ud800", "a\0b"])
 def test_a_name_in_a_file_does_not_lead_out_of_its_folder(name):
     assert within("site", "survey/docs.jsonl", "x") == "site/survey/docs.jsonl"
     assert "is not below site" in refusal("site", name, "site/search.json", call=within)
 
 
-def test_temporary_files_of_a_killed_process_are_removed_by_the_next_one(tmp_path):
-    code = "with replacing(sys.argv[1]) as file: file.write('half'), os.kill(os.getpid(), 9)"
+@pytest.mark.parametrize("opened, inside", [(replacing, ""), (output_folder, "/weights")])
+def test_what_a_killed_process_left_is_removed_by_the_next_one(tmp_path, opened, inside):
+    code = f"with {opened.__name__}(sys.argv[1]): os.kill(os.getpid(), 9)"
     python("-c", CHILD + code, tmp_path / "words", status=-signal.SIGKILL)
     assert [path.name[:10] for path in tmp_path.iterdir()] == ["words.tmp."]
-    with replacing(str(tmp_path / "words")) as first:
-        write(tmp_path / "words", "second")  # leaves the file of a process that is alive
-        first.write("first")
-    assert os.listdir(tmp_path) == ["words"] and (tmp_path / "words").read_text() == "first"
+    with opened(str(tmp_path / "words")) as first:
+        (write_folder if inside else write)(tmp_path / "words")  # leaves what a living process has not finished
+        write(getattr(first, "name", first) + inside, "first")
+    assert os.listdir(tmp_path) == ["words"] and (tmp_path / f"words{inside}").read_text() == "first"
 
 
 def test_the_output_of_another_command_is_read():

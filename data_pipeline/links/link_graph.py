@@ -10,7 +10,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Any
 
 from data_pipeline.engine import tables
 from data_pipeline.engine.job import ALL_PAGES, OCCURRENCES, Config, Engine, Job, Outputs
@@ -21,7 +20,7 @@ from data_pipeline.sources.document import Chunk, Dropped, Link, LinkedDocument
 from data_pipeline.text.sentences import sentences
 from data_pipeline.text.terms import count_words, normalise_anchor
 from harp_jax.base.randomness import hash64, signed64
-from harp_jax.input.records import Loss
+from harp_jax.input.records import LinkGraph, Loss
 from harp_jax.text.languages import ENGLISH
 
 # Navigation phrases without a topic.
@@ -363,12 +362,12 @@ def most_first(losses: Mapping[str, Loss]) -> dict[str, int]:
     return dict(sorted(counts, key=lambda item: (-item[1], item[0])))
 
 
-def graph_summary(engine: Engine, with_links: bool) -> dict[str, Any]:
+def graph_summary(engine: Engine, with_links: bool) -> LinkGraph:
     """The manifest's `link_graph`: counts of pages, redirects, links and anchor texts."""
     good = "COUNT(CASE WHEN problem = '' THEN 1 END)"
     pages = f"SELECT COUNT(*), {good}, CAST(COALESCE(SUM(disambiguation), 0) AS BIGINT) FROM pages"
-    summary = dict(zip(("pages", "destinations", "disambiguation_pages"), engine.query(pages)[0]))
-    summary["redirects"] = engine.query("SELECT COUNT(*) FROM redirects")[0][0]
+    summary = LinkGraph(redirects=engine.query("SELECT COUNT(*) FROM redirects")[0][0])
+    summary["pages"], summary["destinations"], summary["disambiguation_pages"] = engine.query(pages)[0]
     if with_links:
         summary["links"], summary["links_kept"] = engine.query(f"SELECT COUNT(*), {good} FROM resolved")[0]
         anchors = "SELECT anchor, COUNT(*) AS n FROM link_counts WHERE problem = '' GROUP BY anchor"

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from harp_jax.base.files import replacing, sha256_file
 from harp_jax.base.progress import say
 from harp_jax.base.version import __version__
 from harp_jax.input import records
-from harp_jax.input.records import LinkGraph, Manifest, ShardEntry, SplitEntry, TaskEntry, shard_name, split_name
+from harp_jax.input.records import Manifest, ShardEntry, SplitEntry, TaskEntry, shard_name, split_name
 from harp_jax.input.tfrecords import tensorflow
 from harp_jax.text.tokenizer import Template, Tokenizer
 
@@ -127,7 +127,7 @@ def write_manifest(engine: Engine, inputs: Inputs, weights_sha256: str | None, t
         "encoder_content": dict(inputs["encoder_content"]),
         "tasks": _tasks(engine, tokenizer.template),
         "splits": splits,
-        "link_graph": cast(LinkGraph, link_graph.graph_summary(engine, with_links)),
+        "link_graph": link_graph.graph_summary(engine, with_links),
         "losses": losses,
     }
     write_tfds_metadata(job.output, splits, "Pre-training pairs from hyperlinks and anchor texts (HARP).")

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Container
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict
 
 from ml_collections import ConfigDict
 
@@ -44,6 +44,7 @@ from data_pipeline.weights.tokenised import texts_of
 from harp_jax.base.files import replacing
 from harp_jax.base.progress import stage
 from harp_jax.base.randomness import hash64
+from harp_jax.input.records import Loss
 from harp_jax.text.languages import ENGLISH, phrases
 
 ANCHOR_USE_SQL = """
@@ -86,12 +87,32 @@ class Query:
     in_title: bool = False
 
 
-def write_survey(config: ConfigDict, output: str, queries: int, words: int) -> dict[str, Any]:
-    """Writes the new folder `output` and returns the content of its survey.json; `text`: all of it in words. `held_out_trained`:
-    links of held-out pages whose text other pages use, `held_out_titles`: whose text is the title of their destination;
-    `held_out_texts`: distinct texts that are left, `held_out_in_title`: those whose words all occur in the title of a destination.
-    config: a generation config; its tasks and encoder are not used. `queries`: maximum number; `words`: words of the anchor's
-    sentence to add to each. Works out of core. Raises InputError for bad input."""
+class Survey(TypedDict):
+    """The content of survey.json; text: all of it in words."""
+
+    format: str
+    language: str
+    language_from: str
+    documents: int
+    links: int
+    links_kept: int
+    anchor_texts: int
+    pages_with_links: int
+    pages_held_out: int
+    held_out_links: int
+    held_out_trained: int  # whose text other pages use
+    held_out_titles: int  # whose text is the title of their destination
+    held_out_texts: int  # distinct texts of the others
+    held_out_in_title: int  # those whose words all occur in the title of a destination
+    queries: int
+    losses: dict[str, Loss]
+    text: str
+
+
+def write_survey(config: ConfigDict, output: str, queries: int, words: int) -> Survey:
+    """Writes the new folder `output` and returns the content of its survey.json. config: a generation config; its tasks and encoder
+    are not used. `queries`: maximum number; `words`: words of the anchor's sentence to add to each. Works out of core. Raises
+    InputError for bad input."""
     with linked_pages(config, output, stages=4) as engine:
         job, c = engine.job, engine.job.config
         stage("held-out anchors")
@@ -103,10 +124,10 @@ def write_survey(config: ConfigDict, output: str, queries: int, words: int) -> d
         engine.join(tables.ANCHOR_TEXTS, sql)
         chosen, counts = choose(job, queries)
         documents, _ = write_rows(job, os.path.join(output, "docs.jsonl"))
-        made = {"format": c["source"]["format"], "language": c["language"], "language_from": c["language_from"]}
+        made: Any = {"format": c["source"]["format"], "language": c["language"], "language_from": c["language_from"]}
         made |= {"documents": documents} | dict(zip(COUNTS, engine.query(COUNTS_SQL)[0])) | counts
-        made |= {"queries": len(chosen), "losses": link_graph.losses(engine, with_links=True)}
-        made["text"] = as_text(made)
+        survey: Survey = made | {"queries": len(chosen), "losses": link_graph.losses(engine, with_links=True)}
+        survey["text"] = as_text(survey)
         numbered = [(f"a{number}", query) for number, query in enumerate(chosen, 1)]
         # A source that another page links to with the same text may be an answer.
         apart = ((qid, docid) for qid, query in numbered for docid in query.sources if docid not in query.relevant)
@@ -115,11 +136,11 @@ def write_survey(config: ConfigDict, output: str, queries: int, words: int) -> d
             ("queries.tsv", (f"{qid}\t{text}\n" for (qid, _), text in zip(numbered, query_texts(job, chosen, words)))),
             ("qrels.txt", (f"{qid} 0 {docid} 1\n" for qid, query in numbered for docid in query.relevant)),
             ("sources.tsv", (f"{qid}\t{docid}\n" for qid, docid in apart)),
-            ("survey.json", [json.dumps(made, indent=1, ensure_ascii=False)]),
+            ("survey.json", [json.dumps(survey, indent=1, ensure_ascii=False)]),
         ):
             with replacing(os.path.join(output, name)) as file:
                 file.writelines(lines)
-        return made
+        return survey
 
 
 def mark_sources(job: Job, number: int, payload: None) -> Outputs:
@@ -205,7 +226,7 @@ def in_context(
     return " ".join(word for _, word in sorted([*around, (start, anchor)]))
 
 
-def as_text(s: dict[str, Any]) -> str:
+def as_text(s: Survey) -> str:
     """The survey as lines: what was read, what was dropped and why, what can be tested."""
     share = f"{s['held_out_in_title'] / s['held_out_texts']:.0%}" if s["held_out_texts"] else "none"
     dropped = []

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from harp_jax.base.errors import InputError, Terminated, how_to_fetch
-from harp_jax.base.files import DISK_FULL, as_stored, cache_directory, disk_full, expand_home, output_path
+from harp_jax.base.files import DISK_FULL, as_number, as_stored, cache_directory, disk_full, expand_home, output_path
 from harp_jax.base.made import forget, replace_outputs
 
 INTERRUPTED = 130  # the shell's status of a command ended by Ctrl-C
@@ -132,9 +132,9 @@ def paths_in(given: Any) -> list[str]:
 
 def count(text: str, least: int = 0) -> int:
     """The type of options that are integers of `least` or more."""
-    if (number := int(text)) < least:
+    if not as_number(text, int) >= least:  # not a number: NaN
         raise argparse.ArgumentTypeError(f"{text}: use a whole number, {least} or more")
-    return number
+    return int(text)
 
 
 def positive(text: str) -> int:

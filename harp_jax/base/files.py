@@ -20,7 +20,7 @@ import secrets
 import shutil
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import UnionType
 from typing import IO, Any, TypeVar, get_args, get_origin, get_type_hints, is_typeddict
@@ -197,9 +197,18 @@ def typed(value: Any, kind: Any, name: str) -> Any:
     raise ValueError(f"{name} is {str(value)[:60]!r}, not of the type {getattr(kind, '__name__', kind)}")
 
 
+def as_number(text: str, kind: type[int] | type[float] = float) -> float:
+    """The text as a number, or NaN if it is not one. Python also accepts 1_0 and digits of other scripts."""
+    try:
+        return float(kind(text)) if text.isascii() and "_" not in text else math.nan
+    except (ValueError, OverflowError):
+        return math.nan
+
+
 def within(folder: str, name: str, path: str) -> str:
-    """The path of a file that `path`, in the same folder, names. InputError for a name that leads out of the folder."""
-    if not name or os.path.isabs(name) or ".." in name.split("/"):
+    """The path of a file that `path`, in the same folder, names. InputError for a name that leads out of the folder, and for
+    one with control characters or half a surrogate pair."""
+    if not name.isprintable() or not name or os.path.isabs(name) or ".." in name.split("/"):
         raise InputError(f"{path} names {name!r}, which is not below {folder}; restore it or write it again")
     return os.path.join(folder, name)
 
@@ -309,10 +318,7 @@ def replacing(path: str, mode: str = "w", durable: bool = True) -> Iterator[IO]:
     target = output_path(path, packed="b" in mode)
     temporary = beside(target)
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    for left in glob.glob(f"{glob.escape(target)}{LEFT}"):  # of killed processes: no process has locked them
-        with contextlib.suppress(OSError), open(left, "rb") as unlocked:
-            fcntl.flock(unlocked, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.remove(left)
+    _remove_left(target, os.remove)
     # A name from the command line may have bytes that are not UTF-8.
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "errors": "backslashreplace", "newline": "\n"}
     file = open(temporary, mode.replace("w", "x"), **text)
@@ -438,24 +444,35 @@ def check_replaceable(directory: str) -> None:
 def output_folder(path: str) -> Iterator[str]:
     """A new folder that gets its SHA256SUMS and replaces the folder `path` if the block ends without an exception. No portable
     system call replaces a folder that has files, so there are two renames. After an interrupt between them the old folder is
-    restored; after a kill, by the next command that writes to `path`. A link to a folder stays a link. InputError as
-    `check_replaceable`, and when the disk is full."""
+    restored; after a kill, by the next command that writes to `path`, which also removes the unfinished one. A link to a folder
+    stays a link. InputError as `check_replaceable`, and when the disk is full."""
     target = os.path.realpath(path)
     _put_back(target)
+    _remove_left(target, shutil.rmtree)
     check_replaceable(path)
     temporary = beside(target)
-    os.makedirs(temporary)
     try:
-        with full_disk_refused(path):
-            yield temporary
-            write_sums(temporary)
-        with alone_in(os.path.dirname(target)):
-            if os.path.isdir(target):
-                os.rename(target, f"{temporary}.old")
-            os.rename(temporary, target)
+        with alone_in(temporary):  # else `_remove_left` of another process would remove it
+            with full_disk_refused(path):
+                yield temporary
+                write_sums(temporary)
+            with alone_in(os.path.dirname(target)):
+                if os.path.isdir(target):
+                    os.rename(target, f"{temporary}.old")
+                os.rename(temporary, target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         _put_back(target)
+
+
+def _remove_left(target: str, remove: Callable[[str], None]) -> None:
+    """Removes the files or folders that killed processes have left next to `target`: no process has locked them."""
+    for left in glob.glob(f"{glob.escape(target)}{LEFT}"):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
+            descriptor = os.open(left, os.O_RDONLY)
+            opened.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            remove(left)
 
 
 def _put_back(target: str) -> None:

@@ -46,7 +46,7 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
                 if not {"step", "split"} <= row.keys():
                     raise ValueError("no step and split")
                 rows.append(row)
-            except (ValueError, AttributeError) as error:
+            except (ValueError, AttributeError, RecursionError) as error:
                 if not line.endswith(b"\n"):
                     break
                 raise InputError(f"{path}, line {number}: damaged ({error}); remove or restore the line") from error
@@ -55,7 +55,7 @@ def read_metrics(workdir: str) -> list[dict[str, Any]]:
 
 def best(workdir: str) -> dict[str, Any]:
     """The training's selection on held-out queries: step, measure, value, queries, model (a directory); empty if there is none.
-    Raises InputError for the record of another run."""
+    Raises InputError for the record of another run, and if the directory is missing."""
     path = os.path.join(workdir, SELECTED, RECORD)
     if not os.path.exists(path):
         return {}
@@ -66,4 +66,7 @@ def best(workdir: str) -> dict[str, Any]:
     with json_fields(path, advice):
         for name, kind in (("step", int), ("measure", str), ("value", float), ("queries", int), ("model", str)):
             typed(record[name], kind, name)
-    return record | {"model": within(os.path.join(workdir, SELECTED), record["model"], path)}
+    model = within(os.path.join(workdir, SELECTED), record["model"], path)
+    if not os.path.isdir(model):
+        raise InputError(f"{path} names {model}, which does not exist; {advice}")
+    return record | {"model": model}

@@ -127,6 +127,9 @@ def search(a: argparse.Namespace) -> None:
     keep_compiled()
     combined = CombinedSearch(a.site, settings.everything)
     results = {qid: combined.scores(query) for qid, query in progress(queries.items(), unit="queries", desc="search")}
+    if not any(scores.docids for scores in results.values()):
+        near = ", and no vector is near one" if settings.encoder else ""
+        raise InputError(f"no query of {a.queries} has a word of {a.site}{near}; check both")
     for scores in results.values():
         scores.parts[RECOMMENDED] = scores.total(settings.weights)
     os.makedirs(a.output, exist_ok=True)

@@ -53,6 +53,13 @@ def relevant_only(qrels: Qrels) -> Qrels:
     return {qid: judged for qid, judged in qrels.items() if any(level > 0 for level in judged.values())}
 
 
+def check_relevant(qrels: Qrels) -> None:
+    """Raises InputError unless a query has a relevant document: else every measure is 0, and nothing can be tuned or compared."""
+    if not relevant_only(qrels):
+        wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
+        raise InputError(wrong)
+
+
 class LabelFile:
     """A file of labels, read with every call, because an editor or another server may have changed it, and replaced atomically with
     every change. Safe for threads and processes. Keeps other lines and comments. Raises InputError for malformed lines."""

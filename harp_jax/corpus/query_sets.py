@@ -16,7 +16,7 @@ from harp_jax.base.files import output_folder, output_path, replacing
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
-from harp_jax.corpus.labels import relevant_only
+from harp_jax.corpus.labels import check_relevant, relevant_only
 from harp_jax.corpus.paths import qrels_file, query_file
 from harp_jax.corpus.trec import Qrels, components, read_qrels, read_queries, read_run, read_subset, select
 
@@ -34,12 +34,13 @@ class Folds:
 @once
 def judged_queries(queries: InputPath, qrels: InputPath, output: str) -> None:
     """Writes the queries that have judgments to OUTPUT/queries.tsv and OUTPUT/qrels.txt; the others need no ranking. Raises
-    InputError if no judged query has a text, or if an input would be lost."""
+    InputError if no judged query has a text or none a relevant document, or if an input would be lost."""
     judged = read_qrels(qrels)
     texts = {qid: text for qid, text in read_queries(queries).items() if qid in judged}
     if not texts:
         wrong = f"has no text for any of the {len(judged)} judged queries, such as {next(iter(judged))}"
         raise InputError(f"{queries} {wrong}; check both")
+    check_relevant(select(judged, texts))
     os.makedirs(output, exist_ok=True)
     contents = {
         QUERIES: [f"{qid}\t{' '.join(text.split())}\n" for qid, text in texts.items()],

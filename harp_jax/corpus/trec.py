@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harp_jax.base.errors import InputError
-from harp_jax.base.files import replacing
+from harp_jax.base.files import as_number, replacing
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.paths import dataset, is_irds, qrels_file, query_file
 from harp_jax.corpus.sgml import topics
@@ -82,15 +82,15 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         wrong = ""
         if len(parts) == 6:
             qid, _, docid, rank, text, tag = parts
-            what, value = "score", _number(text)
+            what, value = "score", as_number(text)
             # An id with a space shifts the columns: the rank is not an integer, or the tag begins with a second score.
             first, *more = tag.split()
-            if math.isnan(_number(rank, int)) or (more and not math.isnan(_number(text, int) + _number(first))):
+            if math.isnan(as_number(rank, int)) or (more and not math.isnan(as_number(text, int) + as_number(first))):
                 wrong = f"rank {rank!r}, score {text!r}, tag {tag[:40]!r} are shifted, as by an id with a space; "
                 wrong += "write 'qid Q0 docid rank score tag'"
         else:
             qid, docid, text = parts
-            what, value = "rank", -_number(text, int)
+            what, value = "rank", -as_number(text, int)
         if not wrong and queries is not None and qid not in queries:
             continue
         if qid != current:
@@ -107,14 +107,6 @@ def read_run(path: str, queries: Container[str] | None = None) -> Run:
         ranking.docids.append(sys.intern(docid))
         ranking.scores.append(value)
     return run
-
-
-def _number(text: str, kind: type[int] | type[float] = float) -> float:
-    """The text as a number, or NaN if it is not one. Python also accepts 1_0 and digits of other scripts."""
-    try:
-        return float(kind(text)) if text.isascii() and "_" not in text else math.nan
-    except (ValueError, OverflowError):
-        return math.nan
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
@@ -141,7 +133,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
             wrong = "3 columns and no header; write 'qid 0 docid level', or begin with 'query-id corpus-id score'"
             raise InputError(f"{path}, line {number}: {wrong}")
         qid, docid, text = (parts[index] for index in indices)
-        level, judged = _number(text, int), qrels.setdefault(qid, {})
+        level, judged = as_number(text, int), qrels.setdefault(qid, {})
         if docid in judged:
             wrong = f"document {docid} is judged twice for query {qid}; remove one"
         elif not abs(level) <= LARGEST_LEVEL:

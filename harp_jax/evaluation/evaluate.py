@@ -16,6 +16,7 @@ import numpy as np
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.randomness import generator
+from harp_jax.corpus.labels import check_relevant
 from harp_jax.corpus.trec import LARGEST_LEVEL, Qrels, Ranking, Run, components
 from harp_jax.evaluation.measures import aggregate, calculate, is_tested, parse_measures
 from harp_jax.evaluation.results import Table
@@ -157,8 +158,6 @@ def _check(
     for qid, docid, level in ((qid, docid, level) for qid, levels in qrels.items() for docid, level in levels.items()):
         if not isinstance(level, int | np.integer) or abs(level) > LARGEST_LEVEL:
             wrong = f"query {qid}, document {docid}: relevance {level!r} is not an integer within ±{LARGEST_LEVEL}; correct it"
-    if not wrong and not any(level > 0 for levels in qrels.values() for level in levels.values()):
-        wrong = f"none of the {len(qrels)} judged queries has a relevant document (level 1 or more); check the qrels"
     if not isinstance(rounds, int) or not FEWEST_ROUNDS <= rounds <= MOST_ROUNDS:
         wrong = f"rounds={rounds!r}: use a whole number of {FEWEST_ROUNDS} to {MOST_ROUNDS}"
     if draw < 1:
@@ -167,6 +166,7 @@ def _check(
         wrong = f"{uneven[0]}: {len(systems[uneven[0]])} runs are not a whole number of draws of {draw}"
     if wrong:
         raise InputError(wrong)
+    check_relevant(qrels)
 
 
 def _by_seed(qrels: Qrels, seeds: Sequence[Run], measures: "list[Measure]") -> dict[str, np.ndarray]:

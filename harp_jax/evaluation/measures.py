@@ -25,6 +25,8 @@ def parse_measures(measures: str | list[str]) -> "list[Measure]":
     parsed: list[Measure] = []
     for name in (measures.split() if isinstance(measures, str) else measures) or [""]:
         try:
+            if re.search("[0-9]_", str(name)):  # Python reads 1_0 as 10
+                raise ValueError("use digits alone for numbers")
             measure = ir_measures.parse_measure(name)
             if not 1 <= measure.params.get("cutoff", 1) <= DEEPEST:  # pytrec-eval would end the process
                 raise ValueError(f"use a cutoff of 1 to {DEEPEST:,}")

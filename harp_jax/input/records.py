@@ -163,6 +163,7 @@ def read_manifest(directory: str) -> Manifest:
     try:
         text = bucket.read(path) if bucket.is_bucket(path) else Path(path).read_bytes()
         manifest: Manifest = typed(json.loads(text.decode()), Manifest, "it")
+        typed(manifest.get("config", {}).get("tokenizer", ""), str, "config.tokenizer")
         for name, split in manifest["splits"].items():
             shards = split["shards"]
             for number, shard in enumerate(shards):

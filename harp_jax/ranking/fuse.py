@@ -13,6 +13,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import json_fields, read_json
 from harp_jax.base.made import InputPath, InputPaths, once
 from harp_jax.corpus import trec
+from harp_jax.corpus.labels import check_relevant
 from harp_jax.corpus.trec import Qrels, Run, ScoredQuery
 from harp_jax.evaluation.measures import calculate, one_measure
 
@@ -90,7 +91,9 @@ class Fitting:
         return self._known[weights]
 
     def best(self, queries: Sequence[str], start: tuple[float, ...]) -> tuple[float, ...]:
-        """The best weights on `queries`, by coordinate ascent from `start`; ties: first found."""
+        """The best weights on `queries`, by coordinate ascent from `start`; ties: first found. InputError if none of them has a
+        relevant document."""
+        check_relevant({qid: self.qrels[qid] for qid in queries})
         fixed, weights = next((n for n, weight in enumerate(start) if weight), 0), start
 
         def mean(candidate: tuple[float, ...]) -> float:
@@ -157,9 +160,9 @@ def fuse_files(
     fitting = method == "weights" and not weights
     if fitting != bool(qrels) or fitting != bool(folds):
         raise InputError("--qrels and --folds are only for --method=weights, which needs them, --weights or --verdict")
-    if weights and (method != "weights" or len(weights) != len(paths)):
-        name = "--verdict" if verdict else "--weights"
-        raise InputError(f"{name} is only for --method=weights, with one number for each of the {len(paths)} runs")
+    if weights and (method != "weights" or len(weights) != len(paths) or not any(weights)):
+        name, each = "--verdict" if verdict else "--weights", f"one number for each of the {len(paths)} runs"
+        raise InputError(f"{name} is only for --method=weights, with {each}, not all of them 0")
     runs = [trec.read_run(path) for path in paths]
     chosen = {"": tuple(weights)} if weights else {}
     rankings: Iterator[ScoredQuery]

@@ -16,6 +16,7 @@ from harp_jax.base.files import output_path
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import hash64
+from harp_jax.corpus.labels import check_relevant
 from harp_jax.corpus.trec import ordered, outside, read_folds, read_qrels, read_queries, read_run, select
 from harp_jax.evaluation.measures import calculate, one_measure
 from harp_jax.ranking.first_stage import Candidates, Tuned, retrieve
@@ -78,6 +79,7 @@ def tune_files(
     if 0 < sample < len(known):  # more queries join without replacing these
         judged = select(known, set(heapq.nsmallest(sample, known, key=lambda qid: (hash64(0, "tune", qid), qid))))
         say(f"note: tuned on {len(judged)} of {len(known)} judged queries, drawn by hash; --sample=0 uses all")
+    check_relevant(judged)
     texts = {qid: texts[qid] for qid in judged}
     fold_of = read_folds(folds) if folds else {}
     candidate_run = read_run(run, queries=judged) if run else None

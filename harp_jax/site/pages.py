@@ -7,10 +7,10 @@ import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
@@ -21,6 +21,9 @@ from harp_jax.corpus.trec import Qrels, read_qrels, read_queries
 from harp_jax.ranking.first_stage import anchor_rows, indexed
 from harp_jax.ranking.lexical import InvertedIndex, make, search
 from harp_jax.site.options import FIELDS, SiteOptions, Source
+
+if TYPE_CHECKING:
+    from data_pipeline.output.survey import Survey
 
 # The best for users' queries on five manuals; parameters fitted to held-out anchors were worse (docs/lab/site.md).
 PARAMETERS = {"bm25": {"k1": 4.0, "b": 0.4}, "bm25f": {"k1": 4.0, "b": 0.4, "anchor_weight": 10.0}}
@@ -75,8 +78,16 @@ def read_pages(source: Source, max_queries: int, context_words: int, output: str
     shutil.rmtree(output, ignore_errors=True)
     os.rename(fresh, output)
     text = re.sub(r"^  ([\w-]+)", lambda why: f"  {REASONS.get(why[1], why[1])}", survey["text"], flags=re.MULTILINE)
-    found = {name: survey[name] for name in ("documents", "language", "format", "anchor_texts", "queries")}
-    return Read(**found, shortage=shortage(survey), change=change, text=text + to_exclude(after))
+    return Read(
+        documents=survey["documents"],
+        language=survey["language"],
+        format=survey["format"],
+        anchor_texts=survey["anchor_texts"],
+        queries=survey["queries"],
+        shortage=shortage(survey),
+        change=change,
+        text=text + to_exclude(after),
+    )
 
 
 def contents(folder: str) -> dict[str, int]:
@@ -98,7 +109,7 @@ def to_exclude(pages: Iterable[str]) -> str:
     return notes if patterns.total() >= MANY_NOTES else ""
 
 
-def shortage(survey: Mapping[str, Any]) -> str:
+def shortage(survey: "Survey") -> str:
     """Why the links of a survey are too few to test with; empty if there are enough."""
     links, queries, needed = survey["links_kept"], survey["queries"], ""
     if links < MIN_LINKS:

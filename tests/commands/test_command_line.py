@@ -29,13 +29,6 @@ def test_the_example_of_help_parses(name, monkeypatch):
             assert vars(parser.parse_args(words[start + 1 :]))
 
 
-def test_an_empty_output_is_refused(capsys):
-    """As from `--output=$UNSET`: the export would replace the current folder."""
-    with pytest.raises(SystemExit) as ended:
-        load("export")[1].parse_args(["--workdir=x", "--output="])
-    assert ended.value.code == 2 and "is empty (unset variable?)" in capsys.readouterr().err
-
-
 def test_a_tilde_after_an_equals_sign_is_the_home_directory(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     arguments = load("first-stage")[1].parse_args(["--docs=~/d.tsv", "--queries=a~/b", "--output=~"])

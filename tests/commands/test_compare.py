@@ -27,11 +27,12 @@ def beir(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("given", ["queries.tsv", ""])
-def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given):
+@pytest.mark.parametrize("given, level", [("queries.tsv", 1), ("", 1), ("", 0)])
+def test_a_collection_is_not_lost_to_its_judged_queries(tmp_path, given, level):
+    said = "it is the input .* which would be lost" if level else "none of the 1 judged queries has a relevant document"
     (tmp_path / "queries.tsv").write_text("1\tred\n2\tblue\n")
-    (tmp_path / "judgments").write_text("1 0 d1 1\n")
-    with pytest.raises(InputError, match="it is the input .* which would be lost"):
+    (tmp_path / "judgments").write_text(f"1 0 d1 {level}\n3 0 d1 1\n")  # query 3 has no text
+    with pytest.raises(InputError, match=said):
         judged_queries(str(tmp_path / given), str(tmp_path / "judgments"), str(tmp_path))
     assert read_queries(f"{tmp_path}/queries.tsv") == {"1": "red", "2": "blue"}
 

@@ -46,6 +46,9 @@ def here(job, monkeypatch):
         ("rernk", "no command 'rernk'; did you mean rerank? `harp --help --all` lists them"),
         (f"{TRAIN} --workdir=x --config.stepz=1", "--config.stepz (did you mean steps?)"),
         (f"{TRAIN} --workdir=x --config.tokenizer=gs://b/t", "tokenizer=gs://b/t: only `data` and the workdir"),
+        ("export --workdir=x --output=", "--output is empty (unset variable?)"),  # else it replaces the current folder
+        ("tune-first-stage --k=1_0", "--k: 1_0: use a whole number, 1 or more"),
+        ("fuse r s --weights=1,２", "--weights: 1,２: use numbers, separated by commas"),
         (f"{TRAIN} --workdir=model", "model/config.json does not belong to a training run"),
     ],
 )  # fmt: skip
@@ -60,13 +63,12 @@ def test_bad_input_is_one_line_and_status_2(capsys, words, said):
     ("words", "said"),
     [
         ("HARP=model,./docs.tsv --text=model/../docs.tsv", "it is the input ./docs.tsv, which would be lost"),
-        ("docs.tsv --text=hard", "it is the input docs.tsv"),
         ("A=lr=1,2/d.tsv --output=lr=1,2/d.tsv", "it is the input lr=1,2/d.tsv"),
         ("--model=model --output=link_to_model/config.json", "belongs to the input model"),
-        ("--output=r --text=./r", "two outputs have this path"),
+        ("docs.tsv --text=hard", "it is the input docs.tsv"), ("--output=r --text=./r", "two outputs have this path"),
         ("model irds:x/y gs://bucket/docs part-*.jsonl --output=model/run.trec --text=", ""),
     ],
-)
+)  # fmt: skip
 def test_no_output_replaces_what_is_read(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("model", "lr=1,2"):

@@ -111,22 +111,17 @@ def test_a_change_that_keeps_size_and_time_and_a_damaged_index_are_noticed(tmp_p
 
 
 def test_a_folder_of_several_files_or_of_beir(tmp_path):
-    rows = {
-        "a": ('{"_id": "D0", "title": "Zero", "text": "null", "metadata": {}}\n', '{"id": "D1", "contents": "eins"}\n')
-    }
-    rows["b"] = (
-        '{"id": 4, "title": null, "text": null, "contents": "four"}\n',
-        '{"id": "5", "title": "x \\ud83d y"}\n',
-    )
-    files = {"b.jsonl.gz": gzip.compress("".join(rows["b"]).encode()), "c.tsv": "D2\thttp://x\tTwo\tzwei\r\n"}
-    folder = written(tmp_path / "some", files | {"a.jsonl": "\ufeff" + "".join(rows["a"])})
+    first = '{"_id": "D0", "title": "Zero", "text": "null", "metadata": {}}\n{"id": "D1", "contents": "eins"}\n'
+    second = '{"id": 4, "title": null, "text": null, "contents": "four"}\n{"id": "5", "title": "x \\ud83d y"}\n'
+    files = {"b.jsonl.gz": gzip.compress(second.encode()), "c.tsv": "D2\thttp://x\tTwo\tzwei\r\n"}
+    folder = written(tmp_path / "some", files | {"a.jsonl": "\ufeff" + first})
     texts = {"D0": "Zero null", "D1": "eins", "4": "four", "5": "x \ufffd y"}
     check(Documents.open(folder), texts | {"D2": "Two http://x zwei"})
     with pytest.raises(InputError, match=r"d\.tsv, line 2: document D1 is listed .*first in .*a\.jsonl, line 2"):
         Documents.open(written(tmp_path / "some", {"d.tsv": "D8\t\t\tnew\nD1\t\t\tagain\n"}))
 
     files = {"queries.jsonl": '{"_id": "q1", "text": "title"}\n', "qrels/test.tsv": "q1 0 D1 1\n"}
-    beir = written(tmp_path / "scifact", files | {"corpus.jsonl": "".join([*rows["a"], *rows["b"]])})
+    beir = written(tmp_path / "scifact", files | {"corpus.jsonl": first + second})
     check(Documents.open(beir), texts)
     assert read_queries(beir) == {"q1": "title"} and read_qrels(beir) == {"q1": {"D1": 1}}
     written(tmp_path / "scifact", {"qrels/train.tsv": ""})

@@ -146,7 +146,7 @@ ONE = {"1": {"a": 1}}
 @pytest.mark.parametrize(
     "qrels, measures, options, said",
     [
-        *((ONE, name, {}, "unknown measure") for name in ("RR@x", "AP(zz=1)", "")),
+        *((ONE, name, {}, "unknown measure") for name in ("RR@x", "RR@1_0", "AP(zz=1)", "")),
         *((ONE, name, {}, "use a cutoff of 1 to 1,000,000") for name in ("RR@0", "ERR@99999999999")),
         # TREC's script would read "a-1" as "1".
         ({"q1": {"a": 1}}, "RR@10 ERR@20", {}, "the query id 'q1' is not a number, which TREC's script"),
@@ -217,11 +217,10 @@ AT_RANK = {"ndcg_cut": "nDCG@{}", "P": "P@{}", "recall": "R@{}"}
 @pytest.mark.parametrize(
     "qrels, run, output, relevant",
     [
-        ("qrels.test", "results.test", "out.test.aq", 1),
-        ("qrels.test", "results.trunc", "out.test.aqc", 1),
+        ("qrels.test", "results.test", "out.test.aq", 1), ("qrels.test", "results.trunc", "out.test.aqc", 1),
         ("qrels.rel_level", "results.test", "out.test.aql", 2),
     ],
-)
+)  # fmt: skip
 def test_equals_trec_eval(qrels, run, output, relevant):
     expected = {}
     for line in Path(shared("trec_eval", output)).read_text().splitlines():

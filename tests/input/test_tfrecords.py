@@ -115,6 +115,8 @@ SHARD = "harp-rqp_train.tfrecord-00000-of-00002"
         (lambda job: (job / SHARD).unlink(), "is missing or damaged: bytes no file"),
         (lambda job: (job / "manifest.json").write_bytes(b"\xff{"), "is not the manifest of a generation job .*; copy"),
         (edited('"records": 4', '"records": "4"'), "records is '4', not of the type int"),
+        (edited('{"splits', '{"config": {"tokenizer": 3}, "splits'), "config.tokenizer is '3', not of the type str"),
+        (lambda job: (job / "manifest.json").unlink(), "not the output of a finished harp generate"),
         (edited(SHARD, f"../pairs/{SHARD}"), "is not shard 0 of the 2 of rqp_train"),
     ],
 )
@@ -128,8 +130,6 @@ def test_damage_is_named_never_skipped(tmp_path, change, message):
 def test_missing_data_and_those_of_another_vocabulary_are_named(directory, tmp_path):
     with pytest.raises(InputError, match="no split 'acm_train', only"):
         reader(directory, "acm")
-    with pytest.raises(InputError, match="not the output of a finished harp generate"):
-        reader(tmp_path, "rqp")
     write_job(str(tmp_path / "other"), {"rqp": [9], "qdm": [9]})
     edited(tokenizer().sha256, "0" * 64)(tmp_path / "other")
     with pytest.raises(InputError, match="another vocabulary"):

@@ -63,6 +63,9 @@ def test_weights_of_a_fold_come_from_the_others(files):
     best = fused(files, *given, "--measure=RR@10")
     # Fold a uses the run that is best for b, the second, which ranks a's documents wrongly; and vice versa.
     assert best == {f"{fold}{i}": "y" for fold in "ab" for i in range(6)}
+    (files / "qrels").write_text("a0 0 x 0\nb0 0 x -1\n")
+    with pytest.raises(InputError, match="none of the 1 judged queries has a relevant document"):
+        fused(files, *given)
     (files / "folds").write_text("a0\ta\nb0\tb\n")
     with pytest.raises(InputError, match="query a1 of the runs is in no fold"):
         fused(files, *given)
@@ -75,8 +78,9 @@ def test_given_weights_are_applied_to_the_runs_in_their_order(files):
     (files / "verdict.json").write_text(json.dumps(verdict))
     decided = fused(files, "--method=weights", f"--verdict={files / 'verdict.json'}")
     assert decided == fused(files, "--method=weights", "--weights=0,1") != best
-    with pytest.raises(InputError, match="one number for each of the 2 runs"):
-        fused(files, "--method=weights", "--weights=1")
+    for weights in ("1", "0,0"):
+        with pytest.raises(InputError, match="one number for each of the 2 runs, not all of them 0"):
+            fused(files, "--method=weights", f"--weights={weights}")
 
 
 def test_priors_are_counts_of_anchors_and_of_words(files):

@@ -71,7 +71,7 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
     assert "d1" in lexical.scores("pet").docids
 
 
-def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys):
+def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys, monkeypatch):
     (tmp_path / "queries.tsv").write_text("".join(f"q{n}\t{query}\n" for n, query in enumerate(QUERIES)))
     (tmp_path / "qrels.txt").write_text("q0 0 d1 1\nq1 0 /d3.html 1\n")
     command("search", site, queries=tmp_path / "queries.tsv", qrels=tmp_path / "qrels.txt", output=tmp_path / "runs")
@@ -79,19 +79,20 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
     assert counted.keys() == {"bm25", "anchor_texts_bm25f", "in_links", "vectors", "ranker", "recommended"}
     assert len({*counted.values()}) == 1  # the same candidates
     assert "note: 1 judged documents are not in the site" in capsys.readouterr().out
+    (tmp_path / "queries.tsv").write_text("q0\tof unknownword\n")
+    monkeypatch.setattr("harp_jax.ranking.vectors.PassageVectors.noise", 1.1)
+    with pytest.raises(InputError, match="no query of .*/queries.tsv has a word of .*/site, and no vector is near one"):
+        command("search", site, queries=tmp_path / "queries.tsv", output=tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    "change, said",
-    [
+def test_edited_settings_are_refused_when_they_are_read(site, tmp_path):
+    for change, said in (
         ({"models": {"ranker": "../../model"}}, "names '../../model', which is not below"),
         ({"weights": {"magic": 1.0}}, "the weight of 'magic', which is not among its parts"),
         ({"weights": {"BM25": 1.0, "vectors": -1.0}}, "weights are 0 or more"),
         ({"parameters": {"bm25": {"b": 1.5}, "bm25f": {}}}, "search.json: b=1.5: use"),
-    ],
-)
-def test_edited_settings_are_refused_when_they_are_read(site, tmp_path, change, said):
-    settings = json.loads((site / "search.json").read_text()) | change
-    (tmp_path / "search.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError, match=said):
-        Settings.load(str(tmp_path))
+    ):
+        settings = json.loads((site / "search.json").read_text()) | change
+        (tmp_path / "search.json").write_text(json.dumps(settings))
+        with pytest.raises(InputError, match=said):
+            Settings.load(str(tmp_path))

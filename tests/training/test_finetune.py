@@ -131,6 +131,11 @@ def test_it_learns_to_rank_and_selection_keeps_the_best_of_all_evaluations(colle
     # A run that starts from this one also uses the selected parameters.
     started, exported = load_encoder(workdir)[1], load_hf(str(tmp_path / "model"))[1]
     jax.tree.map(np.testing.assert_array_equal, {n: started[n] for n in exported}, exported)
+    (tmp_path / "run" / "selected" / f"step-{kept['step']}").rename(tmp_path / "moved")
+    with pytest.raises(
+        InputError, match=r"selection\.json names .*selected/step-\d+, which does not exist; restore it"
+    ):
+        export_model(workdir, str(tmp_path / "none"))
 
 
 def test_what_a_training_lacks_is_named(collection, tmp_path):

@@ -109,6 +109,9 @@ def test_lines_after_the_restored_step_are_removed(tmp_path):
     assert len(read_metrics(str(tmp_path))) == 5  # a kill leaves half a line
     MetricsLog(str(tmp_path), 3).close()
     assert [row["step"] for row in read_metrics(str(tmp_path))] == [1, 2, 3]
+    path.write_text("[" * 100_000 + "\n")
+    with pytest.raises(InputError, match="metrics.jsonl, line 1: damaged"):
+        read_metrics(str(tmp_path))
 
 
 def test_a_run_on_other_data_or_in_a_workdir_in_use_is_refused(tmp_path, monkeypatch):
