@@ -15,32 +15,29 @@ def read(page, charset=None):
     return read_page(data, f"{URL}/index.html", "w", SOURCE, dropped, charset), dropped
 
 
-@pytest.mark.parametrize(
-    "page,expected",
-    [
-        ("<p>See <a href='intro.html#part'>the\n  <b>intro</b></a>.", "See [the intro->/guide/intro.html]."),
-        ("<p>a<p>b<div>c<span> d</span></div>e<br>f", "a|b|c d|e f"),
-        ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
-        ("<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>", "a"),
-        ("a<script>'<a href=x>s</a>'</script><style>p{}</style><noscript>n</noscript><!-- c -->b", "ab"),
-        ("<pre>a = 1\nb</pre><p>use <code>f()</code>", "a = 1 b|use f()"),
-        ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|c d|e"),
-        ("<a href=x><div>block</div><div>more</div></a> z", "[block more->/guide/x] z"),
-        ("<a name=x>a</a> <a href='#x'>b</a> <a href='mailto:c'>c</a> <a href='javascript:d()'>d</a>", "a b c d"),
-        ("a&nbsp;b &amp;lt; &#xD800; &#0;c\u200bd\u00ade", "a b &lt; \ufffd \ufffdcde"),
-        ("<base href='/other/'><a href=x>a</a>", "[a->/other/x]"),
-        ("<p>a\x02\x03\x04\x05b &#2;0&#5;c&#3;&#4;d", "a b 0 c d"),
-        ("</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300, "|".join(["word"] * 300)),
-        ("<p>See <a href=q>Abschnitt 4.5, „Drehen“</a>, <a href=r>Section 9.21</a>.", "See „[Drehen->/guide/q]“, Section 9.21."),
-        ("<p><a href=q>Figure 8 knot</a>, <a href=r>Tables 1.1 and 1.2: Sizes</a>", "[Figure 8 knot->/guide/q], [Sizes->/guide/r]"),
-        ("<link rel=prev href=a><link rel=up href=b><p>A page.<div><a href=a>Lathes</a> <a href=b>Up</a></div>", "A page."),
-        ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
-        ("<b><template shadowrootmode=open><p>a</template></b><p hidden=until-found>d<p hidden>e<template>f</template>", "a|d"),
-        ("<meta charset=gbk><p><a href='/中?wd=中文'>a</a>".encode("gbk"), "[a->/%E4%B8%AD?wd=%D6%D0%CE%C4]"),
-        ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
-        ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("page,expected", [
+    ("<p>See <a href='intro.html#part'>the\n  <b>intro</b></a>.", "See [the intro->/guide/intro.html]."),
+    ("<p>a<p>b<div>c<span> d</span></div>e<br>f", "a|b|c d|e f"),
+    ("<nav><a href=n>n</a></nav>a<footer>f</footer><aside>s</aside><header>h</header>", "a"),
+    ("<div role=navigation>n</div><div hidden>h</div><p style='display: none'>i</p>a<b aria-hidden=true>c</b>", "a"),
+    ("a<script>'<a href=x>s</a>'</script><style>p{}</style><noscript>n</noscript><!-- c -->b", "ab"),
+    ("<pre>a = 1\nb</pre><p>use <code>f()</code>", "a = 1 b|use f()"),
+    ("<table><tr><td>a<td>b</table><table><tr><th>c<td>d</table>e", "a|b|c d|e"),
+    ("<a href=x><div>block</div><div>more</div></a> z", "[block more->/guide/x] z"),
+    ("<a name=x>a</a> <a href='#x'>b</a> <a href='mailto:c'>c</a> <a href='javascript:d()'>d</a>", "a b c d"),
+    ("a&nbsp;b &amp;lt; &#xD800; &#0;c\u200bd\u00ade", "a b &lt; \ufffd \ufffdcde"),
+    ("<base href='/other/'><a href=x>a</a>", "[a->/other/x]"),
+    ("<p>a\x02\x03\x04\x05b &#2;0&#5;c&#3;&#4;d", "a b 0 c d"),
+    ("</font>" * 300 + "<p>" + "".join(f"<font color={i}>" for i in range(300)) + "<p>word" * 300, "|".join(["word"] * 300)),
+    ("<p>See <a href=q>Abschnitt 4.5, „Drehen“</a>, <a href=r>Section 9.21</a>.", "See „[Drehen->/guide/q]“, Section 9.21."),
+    ("<p><a href=q>Figure 8 knot</a>, <a href=r>Tables 1.1 and 1.2: Sizes</a>", "[Figure 8 knot->/guide/q], [Sizes->/guide/r]"),
+    ("<link rel=prev href=a><link rel=up href=b><p>A page.<div><a href=a>Lathes</a> <a href=b>Up</a></div>", "A page."),
+    ("<p>Nach <a href=q>§ 34 BDSG</a> und <a href=r>§§ 12, 13</a>", "Nach [§ 34 BDSG->/guide/q] und [§§ 12, 13->/guide/r]"),
+    ("<b><template shadowrootmode=open><p>a</template></b><p hidden=until-found>d<p hidden>e<template>f</template>", "a|d"),
+    ("<meta charset=gbk><p><a href='/中?wd=中文'>a</a>".encode("gbk"), "[a->/%E4%B8%AD?wd=%D6%D0%CE%C4]"),
+    ("<svg>" + "<path d='M0'/>" * 3000 + "</svg><p>text", "text"),
+    ("<p>a<script>" + "for(;i<e.length; i++);" * 1100 + "</SCRIPT >b<script>" + "a<b[0] " * 1100, "ab"),
+])  # fmt: skip
 def test_shows_what_a_reader_reads(page, expected):
     (document,), _ = read(page)
     assert source_reading.shown(document).replace(f"->{HOST}", "->").replace("\n", "|") == expected
@@ -69,41 +66,32 @@ def test_every_link_that_is_no_anchor_of_the_text_is_counted():
 CHAPTERS = "<title>AUTOINCREMENT</title><h1>{0}Summary</h1><p>Lead.<h1>{0}Keyword</h1><p>Body."
 
 
-@pytest.mark.parametrize(
-    ("page", "title", "lead"),
-    [
-        ("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.", "The title", "Lead.\nMore."),
-        (CHAPTERS.format("1. "), "AUTOINCREMENT", "Lead."), (CHAPTERS.format(""), "Summary", "Lead."),
-        ("<h1 class=chapter>2 Packages</h1><p>a", "Packages", "a"), ("<title>Only\n title</title>text", "Only title", "text"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "title", "lead"), [
+    ("<title>Site</title><h1> The <i>title</i></h1><p>Lead.<p>More.<h2>A</h2><p>Body.", "The title", "Lead.\nMore."),
+    (CHAPTERS.format("1. "), "AUTOINCREMENT", "Lead."), (CHAPTERS.format(""), "Summary", "Lead."),
+    ("<h1 class=chapter>2 Packages</h1><p>a", "Packages", "a"), ("<title>Only\n title</title>text", "Only title", "text"),
+])  # fmt: skip
 def test_first_section_and_title(page, title, lead):
     (document,), _ = read(page)
     assert (document.title, document.text[: document.lead_end]) == (title, lead)
 
 
-@pytest.mark.parametrize(
-    ("head", "expected"),
-    [
-        ("<link rel='shortlink canonical' href='/Guide/'>", [(URL, f"{HOST}/Guide", ""), (f"{HOST}/Guide", None, "")]),
-        ("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'>", [(URL, f"{HOST}/new", "")]),
-        (f"<link rel=canonical href='{OTHER}'>", [(OTHER, URL, ""), (URL, None, OTHER)]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("head", "expected"), [
+    ("<link rel='shortlink canonical' href='/Guide/'>", [(URL, f"{HOST}/Guide", ""), (f"{HOST}/Guide", None, "")]),
+    ("<meta http-equiv=Refresh content=' 0; URL=\"../new/\"'>", [(URL, f"{HOST}/new", "")]),
+    (f"<link rel=canonical href='{OTHER}'>", [(OTHER, URL, ""), (URL, None, OTHER)]),
+])  # fmt: skip
 def test_canonical_links_and_moved_pages_are_redirects(head, expected):
     documents, dropped = read(f"{head}<p>a <a href=x>b</a>")
     assert [(d.address, d.redirect, d.canonical) for d in documents] == expected and dropped == []
 
 
-@pytest.mark.parametrize(
-    "data,charset,text,replaced",
-    [
-        ("<p>ä".encode(), None, "ä", False), ("<p>ä".encode("latin-1"), "latin-1", "ä", False),
-        ("<meta http-equiv=content-type content='text/html; charset=Shift_JIS'><p>日本".encode("shift_jis"), None, "日本", False),
-        ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False), (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
-        (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True), (b"<p>a\0b", "utf-8", "a\ufffdb", False),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data,charset,text,replaced", [
+    ("<p>ä".encode(), None, "ä", False), ("<p>ä".encode("latin-1"), "latin-1", "ä", False),
+    ("<meta http-equiv=content-type content='text/html; charset=Shift_JIS'><p>日本".encode("shift_jis"), None, "日本", False),
+    ("\ufeff<p>ä".encode("utf-16"), "utf-8", "ä", False), (b"<p>\xff\xfe", None, "\ufffd\ufffd", True),
+    (b"<p>\xed\xa0\x80", "punycode", "\ufffd\ufffd\ufffd", True), (b"<p>a\0b", "utf-8", "a\ufffdb", False),
+])  # fmt: skip
 def test_encodings(data, charset, text, replaced):
     (document,), dropped = read(data, charset=charset)
     assert document.text == text and [each.reason for each in dropped] == ["characters-replaced"] * replaced
@@ -122,14 +110,11 @@ def test_urls_of_one_page_are_one_address_others_stay_apart_and_some_have_none()
     assert {urls.address(url) for url in (*invalid, f"https://x/{'a' * 3000}")} == {None}
 
 
-@pytest.mark.parametrize(
-    ("page", "reason"),
-    [
-        ("<meta charset=utf-8><p>日本語の文章です。".encode("cp932"), "page-encoding"),
-        ("<div>" * (MAX_OPEN + 1) + "x", "page-too-tangled"), ("<x/>" * 3000, "page-too-tangled"),
-        (f"<p>before <a {''.join(f'x{i}=1 ' for i in range(6000))}>after</a>", "page-too-tangled"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("page", "reason"), [
+    ("<meta charset=utf-8><p>日本語の文章です。".encode("cp932"), "page-encoding"),
+    ("<div>" * (MAX_OPEN + 1) + "x", "page-too-tangled"), ("<x/>" * 3000, "page-too-tangled"),
+    (f"<p>before <a {''.join(f'x{i}=1 ' for i in range(6000))}>after</a>", "page-too-tangled"),
+])  # fmt: skip
 def test_pages_that_cannot_be_read_are_counted(page, reason):
     documents, dropped = read(page)
     assert documents == [] and [each.reason for each in dropped] == [reason]

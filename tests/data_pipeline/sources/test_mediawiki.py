@@ -56,29 +56,23 @@ def test_kinds_of_pages(tmp_path):
     assert [each.reason for each in dropped] == reasons.split()
 
 
-@pytest.mark.parametrize(
-    "title,text,flag",
-    [
-        ("Mercury (Begriffsklärung)", "x", True), ("A", "one{{Human name disambiguation}}", True), ("A", "{{Disambig|x}}", True),
-        ("A", "x\n[[Category:All disambiguation pages]]", True),
-        ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
-        ("Disambiguation", "x {{disambiguation needed}}", False),
-        # These take minutes if a pattern backtracks.
-        *(("A", run * 40_000, False) for run in ("[[a:", "[[Kategorie:" + 30 * "x", "{{a a a ", "{{dab ")),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("title,text,flag", [
+    ("Mercury (Begriffsklärung)", "x", True), ("A", "one{{Human name disambiguation}}", True), ("A", "{{Disambig|x}}", True),
+    ("A", "x\n[[Category:All disambiguation pages]]", True),
+    ("A", "see [[:Category:Disambiguation pages]] and [[Word sense disambiguation]]", False),
+    ("Disambiguation", "x {{disambiguation needed}}", False),
+    # These take minutes if a pattern backtracks.
+    *(("A", run * 40_000, False) for run in ("[[a:", "[[Kategorie:" + 30 * "x", "{{a a a ", "{{dab ")),
+])  # fmt: skip
 def test_disambiguation_is_told_by_title_templates_and_categories(title, text, flag):
     assert mediawiki.is_disambiguation(title, text) == flag
 
 
-@pytest.mark.parametrize(
-    "data,part",
-    [
-        ("<html><page></page></html>", " is not a MediaWiki"), (SMALL + TAIL + "<more/>", " is truncated"),
-        (SMALL + page("A", "x" * 99)[:80], " is truncated"), (SMALL.replace("</ns><id>8", "<id>8") + TAIL, ": Obel: broken XML"),
-        (SMALL.replace('key="6"', 'key="six"') + TAIL, " has a broken <siteinfo>: .*six"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("data,part", [
+    ("<html><page></page></html>", " is not a MediaWiki"), (SMALL + TAIL + "<more/>", " is truncated"),
+    (SMALL + page("A", "x" * 99)[:80], " is truncated"), (SMALL.replace("</ns><id>8", "<id>8") + TAIL, ": Obel: broken XML"),
+    (SMALL.replace('key="6"', 'key="six"') + TAIL, " has a broken <siteinfo>: .*six"),
+])  # fmt: skip
 def test_what_is_no_whole_dump_is_an_input_error(tmp_path, data, part):
     with pytest.raises(InputError, match=rf"bad\.xml{part}"):
         read(write(tmp_path / "bad.xml", data))
