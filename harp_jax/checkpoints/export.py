@@ -15,12 +15,12 @@ from harp_jax.base.version import __version__
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.huggingface import load_hf, save_hf, save_vectors
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
-from harp_jax.checkpoints.recorded import best, read_metrics
+from harp_jax.checkpoints.recorded import CONFIG, best, read_metrics
 from harp_jax.checkpoints.sentence_transformers import STAGE, embedding_of
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
 from harp_jax.objectives.finetune import DECODER
-from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of
+from harp_jax.text.tokenizer import Marks, Tokenizer, load_tokenizer, marks_of, named
 
 NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)  # of a repository on the Hub
 # The files to download; parameters in one format only.
@@ -56,6 +56,8 @@ def export_model(
     >>> hj.Reranker.from_pretrained("exported").predict([("red cat", "the red cat sat")]).shape
     (1,)
     """
+    if not os.path.isfile(os.path.join(named(workdir), CONFIG)):
+        raise InputError(f"{workdir} has no {CONFIG}, so it is not a training workdir; check the path")
     check_replaceable(output)
     check_formats(formats, int8, calibration)
     params, config, step = checkpoint.load_params(workdir)

@@ -27,7 +27,7 @@ from harp_jax.input.packing import fit, pair_rows
 from harp_jax.model.cross_encoder import Ranker
 from harp_jax.model.encoders.encoder import EncoderConfig
 from harp_jax.ranking.runtimes import Batch, Result, Runtime, load_runtime
-from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, load_tokenizer
+from harp_jax.text.tokenizer import NO_MARKS, Marks, Tokenizer, at_least, load_tokenizer
 
 Pair = tuple[np.ndarray, np.ndarray]  # token or word ids of query and document, int32, truncated to the model's lengths
 
@@ -125,8 +125,7 @@ class Windows:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise InputError(f"windows={self.count}: use 1 or more")
+        at_least(1, windows=self.count or 0)
 
     def reach(self, max_length: int) -> int:
         """How many of a document's tokens windows of `max_length` tokens read."""

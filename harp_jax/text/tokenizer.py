@@ -10,7 +10,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -22,6 +22,7 @@ from harp_jax.base import files
 from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.base.files import read_json, replacing
 from harp_jax.base.version import __version__
+from harp_jax.corpus.text_files import checked_text
 from harp_jax.text.languages import UNSPACED_LETTER
 
 if TYPE_CHECKING:
@@ -53,6 +54,29 @@ TOKEN_TYPES = "token_type_ids"
 # What turns text into ids: all parts of tokenizer.json but the template and the decoder.
 PARTS = ("added_tokens", "normalizer", "pre_tokenizer", "model")
 CHARACTERS_PER_TOKEN = 8  # English prose has 4 to 5; a text with more than 8 is tokenised again in full
+
+
+def at_least(least: int, **numbers: int | None) -> None:
+    """Raises InputError, with its name, for an argument that is not whole or below `least`; None means the default, or all."""
+    for name, number in numbers.items():
+        if number is not None and (not isinstance(number, int | np.integer) or number < least):
+            raise InputError(f"{name}={number!r}: use {least} or more, a whole number")
+
+
+def named(folder: str | os.PathLike[str]) -> str:
+    """The path of a directory as text. InputError for what is none, and for an empty one, which would mean the current folder."""
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"{folder!r} is not the path of a directory; name one")
+    if not os.fspath(folder):
+        raise InputError("the directory's path is empty; name one")
+    return os.fspath(folder)
+
+
+def checked_texts(what: str, texts: Iterable[str]) -> list[str]:
+    """A caller's texts, lone surrogates replaced. InputError for one text, and for whatever else is no list of texts."""
+    if isinstance(texts, str | Mapping) or not isinstance(texts, Iterable):
+        raise InputError(f"{what}: {type(texts).__name__} given; use a list of texts")
+    return [checked_text(f"{what}[{number}]", text, "text") for number, text in enumerate(texts)]
 
 
 def definition(

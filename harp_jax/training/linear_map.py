@@ -8,6 +8,7 @@ identity. Embedding the texts takes nearly all of the time. Vectors that are sto
 make them those of the adapted one.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
@@ -29,6 +30,7 @@ from harp_jax.model.products import fastest_dtype
 from harp_jax.objectives.contrastive import LOWEST, comparable
 from harp_jax.ranking.scorers import load_sentence_encoder
 from harp_jax.ranking.vectors import Retriever
+from harp_jax.text.tokenizer import at_least
 
 HELD_OUT = 20  # one in so many pairs is not trained on, at least one
 MAX_TOKENS = 1 << 15  # of a text, before the encoder's own maximum
@@ -61,6 +63,14 @@ class MapOptions:
     learning_rate: float = 1e-4
     temperature: float = 0.1
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(1, max_pairs=self.max_pairs or 0, steps=self.steps or 0)
+        at_least(2, batch_pairs=self.batch_pairs or 0)
+        for name in ("learning_rate", "temperature"):
+            value = getattr(self, name)
+            if not isinstance(value, float | int) or not 0 < value < math.inf:
+                raise InputError(f"{name}={value!r}: use a number above 0")
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,9 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
     assert len(combined.scores("the dog").docids) > 2
     # "pet" is only in an anchor text: BM25F finds candidates even if its weight is 0.
     assert "d1" in lexical.scores("pet").docids
+    for load, search in (({"only": ["foo"]}, {}), ({"backend": "zzz"}, {}), ({}, {"k": -1}), ({}, {"query": None})):
+        with pytest.raises(InputError):
+            CombinedSearch(str(site), **load).search(**{"query": "pet"} | search)
 
 
 def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys):
@@ -81,15 +84,11 @@ def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, caps
     assert "note: 1 judged documents are not in the site" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    "change, said",
-    [
+def test_edited_settings_are_refused_when_they_are_read(site, tmp_path):
+    for change, said in (
         ({"models": {"ranker": "../../model"}}, "names '../../model', which is not below"),
         ({"weights": {"magic": 1.0}}, "the weight of 'magic', which is not among its parts"),
-    ],
-)
-def test_edited_settings_are_refused_when_they_are_read(site, tmp_path, change, said):
-    settings = json.loads((site / "search.json").read_text()) | change
-    (tmp_path / "search.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError, match=said):
-        Settings.load(str(tmp_path))
+    ):
+        (tmp_path / "search.json").write_text(json.dumps(json.loads((site / "search.json").read_text()) | change))
+        with pytest.raises(InputError, match=said):
+            Settings.load(str(tmp_path))
