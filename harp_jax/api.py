@@ -11,16 +11,17 @@ import os
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
 from harp_jax import config as configs
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, at_least, named
 from harp_jax.corpus import trec
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.text_files import checked_texts
 from harp_jax.corpus.trec import LARGEST, Qrels, Ranking, Run, read_qrels, read_queries
 from harp_jax.text.languages import ENGLISH
 
@@ -75,7 +76,7 @@ def first_stage(
     """
     from harp_jax.ranking.first_stage import indexed, retrieve
 
-    at_least_one("k", k)
+    at_least(1, k=k)
     texts = None if anchors is None else to_anchors(anchors)
     collection = indexed(to_documents(docs).texts(), model, language, texts)
     ranked = retrieve(model, collection, [(parameters, to_queries(queries))], k)
@@ -103,7 +104,7 @@ def rerank_run(
     """
     from harp_jax.ranking.rerank import note_on_ties, rankings, ties_of
 
-    at_least_one("k", k)
+    at_least(1, k=k)
     texts = to_queries(queries)
     candidates, left_out = trec.with_texts(to_run(run), texts, "queries")
     ranked = list(rankings(model.scorer, candidates, texts, to_documents(docs), k, windows))
@@ -203,7 +204,7 @@ def train(config: "ConfigDict | Path", workdir: Path) -> "TrainResult":
     from harp_jax.main import trainer_of
 
     loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
-    return trainer_of(loaded)(loaded, _named(workdir))
+    return trainer_of(loaded)(loaded, named(workdir))
 
 
 def generate(config: "ConfigDict | Path", output: Path) -> "Manifest":
@@ -221,7 +222,7 @@ def generate(config: "ConfigDict | Path", output: Path) -> "Manifest":
     from data_pipeline import pipeline
 
     loaded = load_config(config) if isinstance(config, str | os.PathLike) else config
-    return pipeline.generate(loaded, _named(output))
+    return pipeline.generate(loaded, named(output))
 
 
 def adapt(pairs: Path, encoder: Path, output: Path, **options: Any) -> "Adapted":
@@ -231,7 +232,7 @@ def adapt(pairs: Path, encoder: Path, output: Path, **options: Any) -> "Adapted"
     """
     from harp_jax.training import linear_map
 
-    return linear_map.adapt(linear_map.MapOptions(_named(pairs), _named(encoder), **options), output=_named(output))
+    return linear_map.adapt(linear_map.MapOptions(named(pairs), named(encoder), **options), output=named(output))
 
 
 class Reranker:
@@ -256,7 +257,7 @@ class Reranker:
     @classmethod
     def from_pretrained(
         cls,
-        directory: str,
+        directory: Path,
         dtype: str = "float32",
         max_length: int | None = None,
         batch_tokens: int | None = None,
@@ -271,12 +272,13 @@ class Reranker:
         """
         from harp_jax.ranking.rerank import is_neural, load_scorer
 
-        load: Callable[..., Scorer] = load_scorer
+        at_least(1, max_length=max_length, batch_tokens=batch_tokens)
+        directory, load = named(directory), load_scorer
         if is_neural(directory):
             from harp_jax.baselines.neural_ir.scorer import load_neural as load
         return cls(load(directory, dtype, max_length, batch_tokens, backend=backend), directory)
 
-    def predict(self, pairs: Sequence[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:
+    def predict(self, pairs: Iterable[tuple[str, str]], windows: "Windows | None" = None) -> np.ndarray:
         """Scores [pairs] float32 of (query, document) texts; larger is more relevant. Cross-encoders return raw logits.
 
         A document that is too long is scored by its first tokens, or by the best of its `windows` (MaxP).
@@ -288,7 +290,7 @@ class Reranker:
     def rank(
         self,
         query: str,
-        documents: Sequence[str],
+        documents: Iterable[str],
         top_k: int | None = None,
         return_documents: bool = False,
         windows: "Windows | None" = None,
@@ -297,7 +299,8 @@ class Reranker:
 
         "corpus_id" is the position in `documents`; `return_documents` adds their "text"; `top_k` keeps the first k.
         """
-        at_least_one("top_k", top_k)
+        at_least(1, top_k=top_k)
+        documents = checked_texts("documents", documents)
         scores = self.rerank(query, documents, windows)
         if len(set(documents)) > 1 and np.ptp(scores) == 0:
             warnings.warn("all scores are equal; the documents keep their order", stacklevel=2)
@@ -305,11 +308,9 @@ class Reranker:
         hits: list[dict[str, Any]] = [{"corpus_id": i, "score": float(scores[i])} for i in order]
         return [{**hit, "text": documents[hit["corpus_id"]]} for hit in hits] if return_documents else hits
 
-    def rerank(self, query: str, documents: Sequence[str], windows: "Windows | None" = None) -> np.ndarray:
+    def rerank(self, query: str, documents: Iterable[str], windows: "Windows | None" = None) -> np.ndarray:
         """`predict` for one query: scores [documents] float32 in the given order."""
-        if isinstance(documents, str):
-            raise InputError("documents is a single string; pass a list of strings")
-        return self.predict([(query, document) for document in documents], windows)
+        return self.predict([(query, document) for document in checked_texts("documents", documents)], windows)
 
     @classmethod
     def pretrain(cls, site: "Site", output: str, start: str = "", minutes: float = 30.0, **options: Any) -> Self:
@@ -364,19 +365,6 @@ class Reranker:
             train(config, workdir, stage)
             export_model(workdir, output)
         return type(self).from_pretrained(output)
-
-
-def at_least_one(name: str, number: int | None) -> None:
-    """Raises InputError for a number that is not whole or below 1; None means all."""
-    if number is not None and (not isinstance(number, int | np.integer) or number < 1):
-        raise InputError(f"{name}={number!r}: use 1 or more, a whole number")
-
-
-def _named(folder: Path) -> str:
-    """The path of an output. InputError for an empty one, which would mean the current folder."""
-    if not os.fspath(folder):
-        raise InputError("the directory's path is empty; name one")
-    return os.fspath(folder)
 
 
 def _plain(run: trec.Run) -> Scores:

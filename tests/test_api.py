@@ -119,26 +119,43 @@ def test_a_ranker_is_fitted_to_labels_in_memory(model, data, tmp_path, monkeypat
             model.fit(*given, "none", row_length=24, **changes)
 
 
-QRELS = "qid docno label"
-RUNS = {"a": {"q": {"d": 1.0}}}
+def test_wrong_arguments_are_input_errors(place, model):
+    path, encoder = str(place / "ranker"), hj.Retriever.from_pretrained(place / "sentence-encoder")
+    for call, wrong in (
+        (model.predict, ([("a", None)], [(None, "b")], [(1, "b")], [("a", "b", "c")], "ab", ("a", "b"), ["ab"], None)),
+        (lambda documents: model.rank("a", documents), ([None], [{"text": "x"}], "a", None)),
+        (lambda windows: model.predict([("a", "b")], windows), (4,)),
+        (hj.Windows, (2.5, "3", None)),
+        (lambda length: hj.Reranker.from_pretrained(path, max_length=length), ("20", 20.5, 0)),
+        (lambda tokens: hj.Retriever.from_pretrained(path, batch_tokens=tokens), (1000.5, -1)),
+        (encoder.encode, (["a", None], {"d": "a"}, "a", None)),
+        (lambda docs: encoder.search({"q": "a"}, docs), ("docs.tsv", {1: "a"}, {"d": None}, None)),
+        (lambda k: encoder.search({"q": "a"}, {"d": "a"}, k), (1.5, 0)),
+        *((opened, (None, "nowhere")) for opened in (hj.Reranker.from_pretrained, hj.Retriever.from_pretrained)),
+        *((opened, (None, "nowhere")) for opened in (hj.CombinedSearch, lambda run: hj.export_model(run, "o"))),
+    ):
+        for each in wrong:
+            with pytest.raises(hj.InputError):
+                call(each)
 
 
-@pytest.mark.parametrize(
-    "call, said",
-    [
+def test_wrong_data_is_an_input_error():
+    qrels, runs = "qid docno label", {"a": {"q": {"d": 1.0}}}
+    for call, said in (
         (lambda: hj.evaluate({"q": {"d": 1}}, {"a": {"q": {"d": float("nan")}}}), "nan is not a finite number"),
-        (lambda: hj.evaluate(frame(QRELS, [("q", "d", 1.0), ("q", "d", 0)]), RUNS), "query 'q' lists 'd' twice"),
-        (lambda: hj.evaluate(frame(QRELS, [(math.nan, "d", 1)]), RUNS), "the id nan is neither text nor a whole number"),
-        (lambda: hj.evaluate({"q": {3: 1}}, RUNS), "the id 3 is not a string"),
-        (lambda: hj.evaluate({"q": {"d": 1.5}}, RUNS), "1.5 is not a whole number"),
-        (lambda: hj.evaluate({"q": {"d": 0}}, RUNS), "none of the 1 judged queries has a relevant document"),
+        (lambda: hj.evaluate(frame(qrels, [("q", "d", 1.0), ("q", "d", 0)]), runs), "query 'q' lists 'd' twice"),
+        (lambda: hj.evaluate(frame(qrels, [(math.nan, "d", 1)]), runs), "the id nan is neither text nor a whole number"),
+        (lambda: hj.evaluate({"q": {3: 1}}, runs), "the id 3 is not a string"),
+        (lambda: hj.evaluate({"q": {"d": 1.5}}, runs), "1.5 is not a whole number"),
+        (lambda: hj.evaluate({"q": {"d": 0}}, runs), "none of the 1 judged queries has a relevant document"),
         (lambda: hj.load_config("tpu_v3", steps="many"), "tpu_v3: .*steps"),
-    ],
-)  # fmt: skip
-def test_wrong_data_is_an_input_error(call, said):
-    with pytest.raises(hj.InputError, match=said):
-        call()
+    ):  # fmt: skip
+        with pytest.raises(hj.InputError, match=said):
+            call()
 
 
-def test_half_a_surrogate_pair_in_a_text_is_replaced():
+def test_texts_may_come_from_a_generator_and_half_a_surrogate_pair_is_replaced(place, model):
     assert hj.first_stage({"d": "a cat \ud800"}, {"q": "cat \udfff"}).keys() == {"q"}
+    assert [*model.predict(iter([("w1 \ud800", "w2 \udfff")]))] == [*model.predict([("w1 \ufffd", "w2 \ufffd")])] != []
+    encoder = hj.Retriever.from_pretrained(place / "sentence-encoder")
+    assert encoder.encode(iter(["w1 \ud800"])).tolist() == encoder.encode(["w1 \ufffd"]).tolist() != []

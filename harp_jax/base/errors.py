@@ -1,8 +1,10 @@
 """Exceptions for bad input (what is wrong, where, what to do about it), and for work that SIGTERM ended."""
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator
+from numbers import Integral
 
 HUB_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*/?")
 
@@ -37,6 +39,22 @@ def how_to_fetch(path: str) -> str:
 def first_line(error: BaseException) -> str:
     """The first line of an error's text, or its class, for a message."""
     return (str(error).splitlines() or [type(error).__name__])[0][:300]
+
+
+def at_least(least: int, **numbers: int | None) -> None:
+    """Raises InputError, with its name, for an argument that is not whole or below `least`; None means the default, or all."""
+    for name, number in numbers.items():
+        if number is not None and (not isinstance(number, Integral) or number < least):
+            raise InputError(f"{name}={number!r}: use {least} or more, a whole number")
+
+
+def named(folder: str | os.PathLike[str]) -> str:
+    """The path of a directory as text. InputError for what is none, and for an empty one, which would mean the current folder."""
+    if not isinstance(folder, str | os.PathLike):
+        raise InputError(f"{folder!r} is not the path of a directory; name one")
+    if not os.fspath(folder):
+        raise InputError("the directory's path is empty; name one")
+    return os.fspath(folder)
 
 
 class Terminated(InputError):

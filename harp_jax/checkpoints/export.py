@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from harp_jax.base.errors import InputError, how_to_fetch
+from harp_jax.base.errors import InputError, how_to_fetch, named
 from harp_jax.base.files import check_replaceable, sha256_file
 from harp_jax.base.version import __version__
 from harp_jax.checkpoints import checkpoint
 from harp_jax.checkpoints.huggingface import load_hf, save_hf, save_vectors
 from harp_jax.checkpoints.onnx_openvino import needed, write_onnx, write_openvino
-from harp_jax.checkpoints.recorded import best, read_metrics
+from harp_jax.checkpoints.recorded import CONFIG, best, read_metrics
 from harp_jax.checkpoints.sentence_transformers import STAGE, embedding_of
 from harp_jax.input.packing import fit
 from harp_jax.model.encoders.table import recorded_shape
@@ -56,6 +56,8 @@ def export_model(
     >>> hj.Reranker.from_pretrained("exported").predict([("red cat", "the red cat sat")]).shape
     (1,)
     """
+    if not os.path.isfile(os.path.join(named(workdir), CONFIG)):
+        raise InputError(f"{workdir} has no {CONFIG}, so it is not a training workdir; check the path")
     check_replaceable(output)
     check_formats(formats, int8, calibration)
     params, config, step = checkpoint.load_params(workdir)

@@ -12,6 +12,7 @@ from harp_jax.base.errors import InputError
 from harp_jax.base.files import read_json
 from harp_jax.checkpoints.recorded import is_workdir, recorded_config
 from harp_jax.model.encoders.encoder import Encoder, EncoderConfig, Tensors
+from harp_jax.text.tokenizer import SHORTEST
 
 MODULES, PROMPTS, LENGTH = "modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"
 STEPS = ("Normalize", "Identity", "Tanh")  # after the pooling of a sentence encoder
@@ -123,11 +124,23 @@ def embedding(directory: str, hidden: int) -> Embedding:
             dense.append({"kernel": weight.T, "bias": module.tensors.get("linear.bias", np.zeros(size, np.float32))})
 
     # The length at which sentence-transformers truncates a text, often less than the encoder's positions.
-    length = _optional(os.path.join(directory, LENGTH)).get("max_seq_length")
-    if length is not None and (not isinstance(length, int) or length < 1):
-        raise InputError(f"{directory}/{LENGTH}: max_seq_length={length!r} is not a number of tokens; {AGAIN}")
-    steps = tuple(module.name for module in modules[1:])
+    length, steps = _length(directory, 1), tuple(module.name for module in modules[1:])
     return Embedding(pooling, steps, tuple(dense), prompts, length, recorded=bool(modules))
+
+
+def pair_length(directory: str) -> int | None:
+    """The maximum tokens of a pair in CrossEncoder; None: those of the tokenizer. InputError for a prompt that it puts before every
+    query."""
+    path = os.path.join(directory, PROMPTS)
+    fields = _optional(path)
+    if fields.get("model_type") != "CrossEncoder" or not os.path.exists(os.path.join(directory, MODULES)):
+        return None
+    named, default = fields.get("prompts"), fields.get("default_prompt_name")
+    if default is not None and isinstance(named, dict) and (prompt := named.get(str(default))):
+        raise InputError(
+            f"{path}: the default prompt {prompt!r} is not supported for a cross-encoder; use another model"
+        )
+    return _length(directory, SHORTEST)
 
 
 def embedding_of(config: ConfigDict) -> Embedding:
@@ -152,6 +165,14 @@ def check_not_pickled(directory: str) -> None:
             f"glob.glob({pickled!r}) for k, v in torch.load(f, weights_only=True).items()}}, "
             f'{os.path.join(directory, WEIGHTS)!r})"'
         )
+
+
+def _length(directory: str, least: int) -> int | None:
+    length = _optional(os.path.join(directory, LENGTH)).get("max_seq_length")
+    if length is not None and (not isinstance(length, int) or length < least):
+        wrong = f"max_seq_length={length!r} is not a number of tokens from {least}"
+        raise InputError(f"{directory}/{LENGTH}: {wrong}; {AGAIN}")
+    return length
 
 
 def _has_score(modules: list[Module]) -> bool:

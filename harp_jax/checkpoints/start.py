@@ -13,6 +13,7 @@ from harp_jax.base.errors import InputError, how_to_fetch
 from harp_jax.checkpoints.checkpoint import load_params
 from harp_jax.checkpoints.huggingface import check_vocabulary, load_hf
 from harp_jax.checkpoints.recorded import best, is_workdir, recorded_config
+from harp_jax.checkpoints.sentence_transformers import pair_length
 from harp_jax.model.cross_encoder import init_params
 from harp_jax.model.encoders.encoder import WORDS, EncoderConfig
 from harp_jax.model.encoders.table import encoder_of, recorded_shape
@@ -77,11 +78,12 @@ def load_encoder(path: str) -> tuple[EncoderConfig, dict]:
 
 def load_ranker(path: str) -> tuple[EncoderConfig, dict, Tokenizer, Marks]:
     """`load_encoder` with the tokenizer and the marks of the training. The tokenizer's max_length is the row length of the
-    training, so that a workdir scores like its export. Raises InputError if tokenizer and encoder do not match."""
+    training, so that a workdir scores like its export, or that of CrossEncoder (`pair_length`). Raises InputError if tokenizer and
+    encoder do not match."""
     shape, params = load_encoder(path)
     tokenizer = load_tokenizer(tokenizer_of(path))
-    if is_workdir(path):
-        tokenizer = replace(tokenizer, max_length=int(recorded_config(path).row_length))
+    length = int(recorded_config(path).row_length) if is_workdir(path) else pair_length(path)
+    tokenizer = replace(tokenizer, max_length=length or tokenizer.max_length)
     check_vocabulary(tokenizer, shape, path)
     return shape, params, tokenizer, recorded_marks(path, tokenizer)
 

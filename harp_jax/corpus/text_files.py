@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from harp_jax.base.errors import InputError
@@ -76,3 +76,10 @@ def _quoted(value: object) -> str:
     """A value as quoted in errors, at most 60 characters."""
     text = "null" if value is None else repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def checked_texts(what: str, texts: Iterable[str]) -> list[str]:
+    """A caller's texts, lone surrogates replaced. InputError for one text, and for whatever else is no list of texts."""
+    if isinstance(texts, str | Mapping) or not isinstance(texts, Iterable):
+        raise InputError(f"{what}: {type(texts).__name__} given; use a list of texts")
+    return [checked_text(f"{what}[{number}]", text, "text") for number, text in enumerate(texts)]

@@ -21,6 +21,7 @@ from harp_jax.base.randomness import hash64
 from harp_jax.checkpoints.start import load_ranker
 from harp_jax.corpus.documents import Documents, Texts
 from harp_jax.corpus.paths import document_files, is_irds, query_file
+from harp_jax.corpus.text_files import checked_texts
 from harp_jax.corpus.trec import Run, ScoredQuery, chosen_queries, read_queries, read_run, run_lines, with_texts
 from harp_jax.ranking.options import DEFAULTS, Reranking
 from harp_jax.ranking.runtimes import load_runtime
@@ -65,15 +66,21 @@ def is_neural(directory: str) -> bool:
 
 
 def predict(
-    scorer: Scorer, pairs: Sequence[tuple[str, str]], windows: Windows | None = None, bar: Progress | None = None
+    scorer: Scorer, pairs: Iterable[tuple[str, str]], windows: Windows | None = None, bar: Progress | None = None
 ) -> np.ndarray:
-    """Scores [pairs] float32 of (query, document) texts, each text encoded once."""
+    """Scores [pairs] float32 of (query, document) texts, each text encoded once. InputError for what is not such a pair."""
+    if not isinstance(windows, Windows | None):
+        raise InputError(f"windows={windows!r}: use Windows(number)")
+    pairs = list(pairs) if isinstance(pairs, Iterable) else [pairs]
+    for pair in pairs:
+        if not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+            raise InputError(f"{str(pair)[:60]!r} is not a pair; use a list of (query, document)")
+    texts = [checked_texts(name, [pair[side] for pair in pairs]) for side, name in enumerate(("queries", "documents"))]
+    queries, documents = (list(dict.fromkeys(each)) for each in texts)
     limit = None if windows is None else windows.reach(scorer.max_length)
-    queries = list(dict.fromkeys(query for query, _ in pairs))
-    documents = list(dict.fromkeys(document for _, document in pairs))
     query_ids = dict(zip(queries, scorer.encode_queries(queries)))
     document_ids = dict(zip(documents, scorer.encode_documents(documents, limit)))
-    ids = [(query_ids[query], document_ids[document]) for query, document in pairs]
+    ids = [(query_ids[query], document_ids[document]) for query, document in zip(*texts)]
     return best_windows(scorer, ids, windows, bar)[0]
 
 

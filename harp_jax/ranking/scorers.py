@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, at_least
 from harp_jax.base.progress import Progress
 from harp_jax.checkpoints.huggingface import check_vocabulary
 from harp_jax.checkpoints.onnx_openvino import feed
@@ -125,8 +125,7 @@ class Windows:
     count: int
 
     def __post_init__(self) -> None:
-        if self.count < 1:
-            raise InputError(f"windows={self.count}: use 1 or more")
+        at_least(1, windows=self.count or 0)
 
     def reach(self, max_length: int) -> int:
         """How many of a document's tokens windows of `max_length` tokens read."""

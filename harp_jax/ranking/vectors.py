@@ -16,7 +16,7 @@ import os
 import string
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice
@@ -26,7 +26,7 @@ import jax
 import numpy as np
 
 from harp_jax.base.cli import keep_compiled
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, at_least, named
 from harp_jax.base.files import (
     SUMS,
     cache_directory,
@@ -41,6 +41,7 @@ from harp_jax.base.made import InputPath, digest, once
 from harp_jax.base.progress import STAGES, progress, say, stage
 from harp_jax.base.randomness import generator, hash64
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.text_files import checked_texts
 from harp_jax.corpus.trec import ScoredQuery, ordered, read_queries, write_run
 from harp_jax.model.products import fastest_dtype
 from harp_jax.ranking.first_stage import Candidates, Retrieved, read_given
@@ -371,33 +372,41 @@ class Retriever:
         float32 or bfloat16. `backend`: jax, openvino, onnx, or auto, the fastest installed. Raises InputError if there is no
         encoder to load.
         """
-        return cls(sentence_encoder(os.fspath(directory), dtype, max_length, batch_tokens, backend))
+        at_least(1, max_length=max_length, batch_tokens=batch_tokens)
+        return cls(sentence_encoder(named(directory), dtype, max_length, batch_tokens, backend))
 
-    def encode(self, texts: Sequence[str], as_queries: bool = False) -> np.ndarray:
+    def encode(self, texts: Iterable[str], as_queries: bool = False) -> np.ndarray:
         """Unit vectors [texts, size] float32 of the first `max_length` tokens, with the prompt of documents or of queries."""
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise InputError("texts are a list of strings; put a single text into a list")
+        texts = checked_texts("texts", texts)
         return query_vectors(self.scorer, texts) if as_queries else passage_vectors(self.scorer, texts, Windows(1))[0]
 
     def search(
-        self, queries: Mapping[str, str], docs: Mapping[str, str] | Documents, k: int = 10, passages: int = PASSAGES
+        self,
+        queries: Mapping[str, str],
+        docs: Mapping[str, str] | Documents,
+        k: int | None = 10,
+        passages: int = PASSAGES,
     ) -> dict[str, dict[str, float]]:
-        """{qid: {docid: cosine}} of the `k` nearest documents, best first; a document counts by the best of its first `passages`.
+        """{qid: {docid: cosine}} of the `k` nearest documents, best first (None: of all). A document counts by the best of its
+        first `passages`.
 
         Embeds all documents: for many searches keep the vectors (`encode`), or use `harp first-stage --model=vectors`.
         """
-        if k < 1:
-            raise InputError(f"k={k}: use 1 or more")
-        named = list(docs.texts() if isinstance(docs, Documents) else docs.items())
-        if not named:
+        at_least(1, k=k)
+        docs = dict(docs.texts()) if isinstance(docs, Documents) else docs
+        for what, given in (("queries", queries), ("docs", docs)):
+            if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+                raise InputError(f"{what}: use {{id: text}}, both strings")
+        if not docs:
             raise InputError("no documents to search")
-        blocks = [[text for _, text in named[start : start + BLOCK]] for start in range(0, len(named), BLOCK)]
+        docids, texts = [*docs], checked_texts("docs", docs.values())
+        blocks = [texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK)]
         vectors, counts = zip(*(passage_vectors(self.scorer, block, Windows(passages)) for block in blocks))
         starts = np.cumsum([0, *chain(*counts)])[:-1]
-        asked = self.encode(list(queries.values()), as_queries=True)
+        asked = self.encode(queries.values(), as_queries=True)
         cosines = np.maximum.reduceat(asked @ np.concatenate(vectors).T, starts, axis=1)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
         runs = ordered(
-            (qid, [named[i][0] for i in best], scores[best]) for qid, best, scores in zip(queries, nearest, cosines)
+            (qid, [docids[i] for i in best], scores[best]) for qid, best, scores in zip(queries, nearest, cosines)
         )
         return {qid: {run.docids[i]: float(run.scores[i]) for i in run.order()} for qid, run in runs}

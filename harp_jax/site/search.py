@@ -17,15 +17,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, at_least, named
 from harp_jax.base.files import read_json_as, replacing, within
 from harp_jax.base.progress import progress
 from harp_jax.base.randomness import hash64
 from harp_jax.corpus.documents import Documents
+from harp_jax.corpus.text_files import checked_texts
 from harp_jax.ranking.first_stage import indexed, read_anchors
 from harp_jax.ranking.fuse import ANCHORS, BM25, INLINKS, RRF_K, VECTORS, normalised
 from harp_jax.ranking.lexical import checked, make, top
 from harp_jax.ranking.rerank import load_scorer
+from harp_jax.ranking.runtimes import chosen_backend
 from harp_jax.ranking.scorers import BiEncoderScorer, CrossEncoderScorer, Scorer, Windows, best_windows
 from harp_jax.ranking.vectors import PassageVectors
 from harp_jax.site.options import FIELDS
@@ -125,9 +127,17 @@ class CombinedSearch:
     BM25 and BM25F are always loaded, because they supply candidates, as in the verdict's test."""
 
     def __init__(
-        self, folder: str, only: Sequence[str] = (), backend: str = "jax", settings: Settings | None = None
+        self,
+        folder: str | os.PathLike[str],
+        only: Sequence[str] = (),
+        backend: str = "jax",
+        settings: Settings | None = None,
     ) -> None:
+        folder = named(folder)
         self.settings = s = settings or Settings.load(folder)
+        if unknown := {*only} - {*s.everything}:
+            raise InputError(f"only: {min(unknown)!r} is not among the parts {', '.join(s.everything)}")
+        chosen_backend(backend, "float32", folder)
         self.names = [part for part in s.everything if part in (only or s.weights) or part in (BM25, ANCHORS)]
         self.docs, self.anchors = documents(folder), read_anchors(os.path.join(folder, ANCHOR_TEXTS))
         hashes = array("Q")  # of the documents' texts
@@ -151,10 +161,13 @@ class CombinedSearch:
             hashes.append(hash64(text))
             yield docid, text
 
-    def search(self, query: str, k: int = 10) -> list[tuple[str, float]]:
-        """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them."""
+    def search(self, query: str, k: int | None = 10) -> list[tuple[str, float]]:
+        """(docid, score) of the best `k` documents by the recommended sum, best first, as `harp search` ranks them. None: of all
+        candidates."""
+        at_least(1, k=k)
+        (query,) = checked_texts("query", [query])
         scores = self.scores(query)
-        total = scores.total(self.settings.weights)
+        total = scores.total({part: weight for part, weight in self.settings.weights.items() if part in self.names})
         return [(scores.docids[i], float(total[i])) for i in np.argsort(-total, kind="stable")[:k].tolist()]
 
     def scores(self, query: str, barred: Set[str] = frozenset()) -> Scores:

@@ -337,6 +337,7 @@ def _checked(path: str, text: str, option: Callable[[str], Any]) -> Tokenizer:
         f"its vocabulary has {size} tokens": size <= len(SPECIAL_TOKENS),
         f"the ids of its {size} tokens are not 0 to {size - 1}": ids != [*range(size)],
         f"model_max_length in {CONFIG} is {limit}, but a pair needs {SHORTEST} tokens": limit < SHORTEST,
+        f"the dropout of its model in {DEFINITION} makes ids random": bool(json.loads(text)["model"].get("dropout")),
         f"truncation_side and padding_side in {CONFIG} must be 'right': texts are truncated at their end": bool(
             {option("truncation_side"), option("padding_side")} - {"right", None}
         ),

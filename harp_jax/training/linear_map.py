@@ -8,6 +8,7 @@ identity. Embedding the texts takes nearly all of the time. Vectors that are sto
 make them those of the adapted one.
 """
 
+import math
 from dataclasses import dataclass
 from itertools import chain, zip_longest
 
@@ -17,7 +18,7 @@ import numpy as np
 import optax
 from jax import lax
 
-from harp_jax.base.errors import InputError
+from harp_jax.base.errors import InputError, at_least
 from harp_jax.base.files import check_replaceable
 from harp_jax.base.made import InputPath, once
 from harp_jax.base.progress import say
@@ -61,6 +62,14 @@ class MapOptions:
     learning_rate: float = 1e-4
     temperature: float = 0.1
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(1, max_pairs=self.max_pairs or 0, steps=self.steps or 0)
+        at_least(2, batch_pairs=self.batch_pairs or 0)
+        for name in ("learning_rate", "temperature"):
+            value = getattr(self, name)
+            if not isinstance(value, float | int) or not 0 < value < math.inf:
+                raise InputError(f"{name}={value!r}: use a number above 0")
 
 
 @dataclass(frozen=True)

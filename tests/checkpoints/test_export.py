@@ -83,10 +83,8 @@ def test_parts_of_another_run_in_a_workdir_are_refused(workdir, tmp_path):
                 use(mixed[part])
 
 
-def test_an_export_has_the_heads_of_its_stage_and_reads_as_many_tokens_as_it_was_trained_on(
-    workdir, tmp_path, monkeypatch
-):
-    """Also in CrossEncoder, although the encoder has more positions."""
+def test_an_export_has_the_heads_and_the_length_of_its_training(workdir, tmp_path, monkeypatch):
+    """Also in CrossEncoder, although the encoder has more positions; if max_seq_length is edited, that counts."""
     from sentence_transformers import CrossEncoder
 
     place, rng = str(tmp_path / "model"), np.random.default_rng(0)
@@ -103,27 +101,32 @@ def test_an_export_has_the_heads_of_its_stage_and_reads_as_many_tokens_as_it_was
         config.stage, config.mlm_weight = stage, weight
         export_model(workdir, place, ranker=only_ranker)
         assert set(load_hf(place)[1]) == {"encoder", "pooler", "score"} | heads
-    ranker = Reranker.from_pretrained(place)
-    assert ranker.scorer.max_length == 48 < config.model.max_positions
-    ours, theirs = ranker.predict(pairs), CrossEncoder(place, device="cpu").predict(pairs)
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+    for length in ("48", "20", "60"):
+        edited = Path(place, "sentence_bert_config.json")
+        edited.write_text(edited.read_text().replace("48", length).replace("20", length))
+        ranker = Reranker.from_pretrained(place)
+        assert ranker.scorer.max_length == int(length) < config.model.max_positions
+        ours, theirs = ranker.predict(pairs), CrossEncoder(place, device="cpu").predict(pairs)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+        Path(place, "SHA256SUMS").unlink(missing_ok=True)
+    prompted = '{"model_type": "CrossEncoder", "prompts": {"q": "a "}, "default_prompt_name": "q"}'
+    Path(place, "config_sentence_transformers.json").write_text(prompted)
+    with pytest.raises(InputError, match="the default prompt 'a ' is not supported"):
+        Reranker.from_pretrained(place)
 
 
-@pytest.mark.parametrize(
-    "given, kept",
-    [
+def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path):
+    for given, kept in (
         ("s3://KEY:SEC/RET+=@bucket/a,http://host:80/b,s3://KEY:SECRET@c/d", "s3://bucket/a,http://host:80/b,s3://c/d"),
         ("/home/me's/SECRET a/c,file:///srv/SECRET d/e", "c,e"),
         ("runs (old)/my pairs,gs://bucket/c@2/d", "runs (old)/my pairs,gs://bucket/c@2/d"),
         ("https://host/a?X-Sign=SECRET&t=SECRET,gs://b/?.tsv", "https://host/a,gs://b/?.tsv"),
         ("/home/me/SECRET, too/c,./../../SECRET/x", "c,x"),
-    ],
-)
-def test_the_card_keeps_no_password_and_no_part_of_a_path_with_spaces(tmp_path, given, kept):
-    config = {"encoder": {"model_type": "toy", "layers": 2, "hidden": 8}, "docs": given}
-    card = model_card(str(tmp_path), config, "name", 3)
-    assert f'"docs": "{kept}"' in card
-    assert "KEY" not in card and "SECRET" not in card and "/home" not in card
+    ):
+        config = {"encoder": {"model_type": "toy", "layers": 2, "hidden": 8}, "docs": given}
+        card = model_card(str(tmp_path), config, "name", 3)
+        assert f'"docs": "{kept}"' in card
+        assert "KEY" not in card and "SECRET" not in card and "/home" not in card
 
 
 def test_first_layers_have_the_hidden_states_of_the_encoders_layer_in_torch(tmp_path):

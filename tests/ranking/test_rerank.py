@@ -194,13 +194,10 @@ def test_rank_and_predict_are_those_of_cross_encoder(model):
     assert found == [{**hit, "score": pytest.approx(hit["score"], abs=1e-4)} for hit in expected]
     assert ours.predict([]).shape == (0,)
     # Queries shorter and longer than half of the 40 tokens, with documents that are longer, shorter and equal.
-    pairs = [
-        (prose(query), prose(document)) for query in (5, 18, 19, 20, 36, 60) for document in (0, 3, 18, 19, 40, 90)
-    ]
+    pairs = [(prose(q), prose(d)) for q in (5, 18, 19, 20, 36, 60) for d in (0, 3, 18, 19, 40, 90)]
     expected = theirs.predict(pairs)
-    for batch_tokens in (64, 4096):
-        ours = Reranker.from_pretrained(model, batch_tokens=batch_tokens)
-        np.testing.assert_allclose(ours.predict(pairs), expected, atol=1e-4)
+    for n in (64, 4096):
+        np.testing.assert_allclose(Reranker.from_pretrained(model, batch_tokens=n).predict(pairs), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

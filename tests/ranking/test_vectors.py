@@ -192,9 +192,7 @@ def dense(size, width, activation):
 
 
 @pytest.mark.parametrize("pooling, document, length", [("cls", "passage", 24), ("mean", "document", 12)])
-def test_layers_prompts_and_length_are_those_of_sentence_transformers(
-    pooling, document, length, files, encoder, tmp_path, capsys
-):
+def test_layers_prompts_and_length_are_those_of_torch(pooling, document, length, files, encoder, tmp_path, capsys):
     from sentence_transformers.base.modules import Normalize
 
     steps = [dense(32, 20, "Tanh"), Normalize(), dense(20, 12, "Identity"), Normalize()]

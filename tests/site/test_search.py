@@ -63,12 +63,16 @@ def test_what_is_barred_is_no_candidate_and_a_query_of_unknown_words_has_vectors
     assert "d2" not in combined.scores("the dog", {"d2"}).docids
     assert len(combined.scores("of unknownword").docids) == 2
     assert lexical.scores("unknownword").docids == lexical.search("unknownword") == []
+    assert lexical.search("the dog")  # by the weights of what is loaded
     # No word of the collection, and no vector nearer than random letters: nothing is found. A known word is.
     combined.vectors.noise = 1.1
     assert combined.scores("of unknownword").docids == combined.search("unknownword") == []
     assert len(combined.scores("the dog").docids) > 2
     # "pet" is only in an anchor text: BM25F finds candidates even if its weight is 0.
     assert "d1" in lexical.scores("pet").docids
+    for load, search in (({"only": ["foo"]}, {}), ({"backend": "zzz"}, {}), ({}, {"k": -1}), ({}, {"query": None})):
+        with pytest.raises(InputError):
+            CombinedSearch(str(site), **load).search(**{"query": "pet"} | search)
 
 
 def test_own_queries_are_ranked_by_each_part_and_by_the_sum(site, tmp_path, capsys, monkeypatch):
@@ -92,7 +96,6 @@ def test_edited_settings_are_refused_when_they_are_read(site, tmp_path):
         ({"weights": {"BM25": 1.0, "vectors": -1.0}}, "weights are 0 or more"),
         ({"parameters": {"bm25": {"b": 1.5}, "bm25f": {}}}, "search.json: b=1.5: use"),
     ):
-        settings = json.loads((site / "search.json").read_text()) | change
-        (tmp_path / "search.json").write_text(json.dumps(settings))
+        (tmp_path / "search.json").write_text(json.dumps(json.loads((site / "search.json").read_text()) | change))
         with pytest.raises(InputError, match=said):
             Settings.load(str(tmp_path))

@@ -30,10 +30,8 @@ def distinct(count: int) -> np.ndarray:
 def slow_loss(matrix: np.ndarray, queries: np.ndarray, pages: np.ndarray, may_compare: np.ndarray, tau: float) -> float:
     total = 0.0
     for i, query in enumerate(queries):
-        scores = {}
-        for j, page in enumerate(pages):
-            if i == j or may_compare[i, j]:
-                scores[j] = float(unit(matrix @ query) @ unit(matrix @ page)) / tau
+        compared = [j for j in range(len(pages)) if i == j or may_compare[i, j]]
+        scores = {j: float(unit(matrix @ query) @ unit(matrix @ pages[j])) / tau for j in compared}
         total += np.log(sum(np.exp(s) for s in scores.values())) - scores[i]
     return total / len(queries)
 
@@ -97,11 +95,8 @@ def test_an_adapted_encoder_has_the_same_vectors_in_sentence_transformers(pairs,
     adapt(strong, output=output)
     ours, theirs = hj.Retriever.from_pretrained(output), SentenceTransformer(output, device="cpu")
     assert theirs.max_seq_length == 48
-    for vectors, expected in (
-        (ours.encode(TEXTS), theirs.encode_document(TEXTS)),
-        (ours.encode(TEXTS, as_queries=True), theirs.encode_query(TEXTS)),
-    ):
-        assert (vectors * expected).sum(1).min() > 0.99999
+    assert (ours.encode(TEXTS) * theirs.encode_document(TEXTS)).sum(1).min() > 0.99999
+    assert (ours.encode(TEXTS, as_queries=True) * theirs.encode_query(TEXTS)).sum(1).min() > 0.99999
     # Whoever may read the config may read the weights: safetensors writes its files for the owner only.
     names = ("config.json", "model.safetensors", "3_Dense/model.safetensors")
     assert len({os.stat(os.path.join(output, name)).st_mode for name in names}) == 1
@@ -117,21 +112,20 @@ def test_an_adapted_encoder_has_the_same_vectors_in_sentence_transformers(pairs,
 
 
 def test_links_of_every_task_are_held_out(encoder, tmp_path):
-    records = {"qdm": [8], "rqp": [8]}
-    both, one = (
-        read_pairs(MapOptions(job(tmp_path / f"{len(each)}", each), encoder)).queries
-        for each in (records, {"qdm": [8]})
-    )
+    made = (job(tmp_path / str(len(records)), records) for records in ({"qdm": [8], "rqp": [8]}, {"qdm": [8]}))
+    both, one = (read_pairs(MapOptions(pairs, encoder)).queries for pairs in made)
     assert len(both) == 16 and sum(query in one for query in both[:2]) == 1
 
 
 def test_bad_input_is_refused_in_one_line(pairs, encoder, tmp_path):
     bare = save_encoder(str(tmp_path / "bare"), tokenizer(), 64)
-    for options, message in (
-        (MapOptions(pairs, bare), "does not record how it pools hidden states"),
-        (MapOptions(job(tmp_path / "one", {"qdm": [1]}), encoder), "has pairs of 1 pages, and a page is compared with"),
-        (MapOptions(job(tmp_path / "texts", {"mlm": [5]}), encoder), "has no training pairs"),
-        (MapOptions(pairs, encoder, steps=2, temperature=0.0), "not finite; use another learning_rate or temperature"),
+    too_small = {"steps": 0, "batch_pairs": 1, "temperature": -1, "learning_rate": 0}
+    for change, message in (
+        ({"encoder": bare}, "does not record how it pools hidden states"),
+        ({"pairs": job(tmp_path / "one", {"qdm": [1]})}, "has pairs of 1 pages, and a page is compared with"),
+        ({"pairs": job(tmp_path / "texts", {"mlm": [5]})}, "has no training pairs"),
+        ({"steps": 2, "temperature": 1e-45}, "not finite; use another learning_rate or temperature"),
+        *(({name: number}, f"{name}={number}: use") for name, number in too_small.items()),
     ):
         with pytest.raises(InputError, match=message):
-            adapt(options, output=str(tmp_path / "out"))
+            adapt(MapOptions(**{"pairs": pairs, "encoder": encoder} | change), output=str(tmp_path / "out"))
