@@ -2,7 +2,7 @@
 
     vectors.float16   unit vectors [passages, size], appended as texts are embedded
     texts.tsv         the encoder and windows that they were made with; then hash<TAB>passages for each text, in the same order
-    SHA256SUMS        of both, once all texts are embedded
+    SHA256SUMS        of both, unless a run that adds texts was killed
 
 A document's vectors are found by the hash of its text, so a changed collection embeds only its new texts, and a killed run resumes.
 A long text is embedded in up to `windows` windows, and its best one counts. A search reads the file block by block: its time grows
@@ -284,7 +284,8 @@ def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int
     key = hash64(*how, *docs.fields, *contents)
     folder = os.path.join(cache_directory("vectors"), f"{key:016x}")
     with locked(os.path.join(folder, ".lock"), f"another process embeds the same documents in {folder}; wait for it"):
-        add_texts(docs, encoder, passages, folder, max_length)
+        if not intact(folder):  # reads all documents
+            add_texts(docs, encoder, passages, folder, max_length)
     return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length)
 
 
