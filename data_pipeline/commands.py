@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping
 
-from harp_jax.base.cli import ConfigParser, Parser, count, positive
+from harp_jax.base.cli import ConfigParser, Parser, count, number, positive
 
 
 def documents_parser() -> Parser:
@@ -85,7 +85,7 @@ def teach_parser() -> Parser:
     parser.add_argument("--hardest", type=count, default=0, help=what)
     parser.add_argument("--max_length", type=positive, default=None, help="maximum tokens per sequence (the model's)")
     what = "divide the scores by this (1; with --cosine 0.05, as in encoder training)"
-    parser.add_argument("--temperature", type=float, default=None, help=what)
+    parser.add_argument("--temperature", type=number, default=None, help=what)
     parser.add_argument("--dtype", default="float32", help="precision of the computation (float32)")
     parser.add_recorded_output("directory for the pairs with scores")
     return parser

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import inspect
 import io
+import math
 import os
 import re
 import sys
@@ -140,6 +141,13 @@ def count(text: str, least: int = 0) -> int:
 def positive(text: str) -> int:
     """The type of options that are integers of 1 or more."""
     return count(text, 1)
+
+
+def number(text: str) -> float:
+    """The type of options that are numbers. Python's `float` also accepts 1_0, other digits and infinity."""
+    if not math.isfinite(value := as_number(text)):
+        raise argparse.ArgumentTypeError(f"{text}: use a number")
+    return value
 
 
 class ConfigParser(Parser):

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from harp_jax.base.cli import Parser, count, positive
+from harp_jax.base.cli import Parser, count, number, positive
 from harp_jax.base.errors import InputError
 from harp_jax.commands.options import RUN, WRITTEN_RUN, add_documents, add_lexical, numbers
 from harp_jax.ranking.first_stage import FEATURES, Candidates, estimate, first_stage_files, prior_files
@@ -29,10 +29,10 @@ def arguments_parser() -> Parser:
     parser.add_argument("--passages", type=positive, default=PASSAGES, help=what)
     parser.add_argument("--max_length", type=positive, help="vectors: maximum tokens per passage (the encoder's limit)")
     parser.add_recorded_output(WRITTEN_RUN)
-    parser.add_argument("--k1", type=float, help="bm25, bm25f: saturation of term frequency (0.9)")
-    parser.add_argument("--b", type=float, help="bm25, bm25f: length normalisation (0.4)")
-    parser.add_argument("--anchor_weight", type=float, help="bm25f: how many times a word of an anchor text counts (1)")
-    parser.add_argument("--mu", type=float, help="ql: Dirichlet's prior, in words (1000)")
+    parser.add_argument("--k1", type=number, help="bm25, bm25f: saturation of term frequency (0.9)")
+    parser.add_argument("--b", type=number, help="bm25, bm25f: length normalisation (0.4)")
+    parser.add_argument("--anchor_weight", type=number, help="bm25f: times a word of an anchor text counts (1)")
+    parser.add_argument("--mu", type=number, help="ql: Dirichlet's prior, in words (1000)")
     parser.add_input("--parameters", help="parameters written by harp tune-first-stage")
     parser.add_input("--folds", help="file of qid<TAB>fold lines, if the parameters were tuned per fold")
     return parser

@@ -1,10 +1,6 @@
 """Options that several commands share: one spelling, one type and one help text each."""
 
-import argparse
-import math
-
-from harp_jax.base.cli import Parser, positive
-from harp_jax.base.files import as_number
+from harp_jax.base.cli import Parser, number, positive
 from harp_jax.corpus.documents import FIELDS
 from harp_jax.evaluation.evaluate import MEASURES
 from harp_jax.ranking.options import OFFERED, Reranking
@@ -23,11 +19,8 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """The type of options such as --k1=0.6,0.9."""
-    found = tuple(map(as_number, text.split(",")))
-    if not all(map(math.isfinite, found)):
-        raise argparse.ArgumentTypeError(f"{text}: use numbers, separated by commas")
-    return found
+    """The type of options such as --k1=0.6,0.9, separated by commas."""
+    return tuple(map(number, text.split(",")))
 
 
 def add_documents(parser: Parser, required: bool = True, what: str = DOCUMENTS) -> None:

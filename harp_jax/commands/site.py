@@ -7,7 +7,7 @@ import re
 from dataclasses import fields, replace
 from typing import Any
 
-from harp_jax.base.cli import Parser, count, keep_compiled, positive
+from harp_jax.base.cli import Parser, count, keep_compiled, number, positive
 from harp_jax.base.errors import InputError
 from harp_jax.base.progress import progress
 from harp_jax.commands.options import MODEL, QUERIES, add_backend
@@ -51,11 +51,9 @@ def add_options(parser: Parser, kind: type) -> None:
         if isinstance(default, tuple):
             keywords |= {"action": "append", "default": [], "help": f"{keywords['help']}; repeatable"}
         elif isinstance(default, int | float):
-            number = count if name in FROM_ZERO else positive
-            keywords |= {
-                "type": float if isinstance(default, float) else number,
-                "help": f"{keywords['help']} ({default:g})",
-            }
+            kind_of = count if name in FROM_ZERO else positive
+            keywords["type"] = number if isinstance(default, float) else kind_of
+            keywords["help"] += f" ({default:g})"
         (parser.add_input if name in FILES else parser.add_argument)(f"--{name}", choices=CHOICES.get(name), **keywords)
 
 

@@ -48,7 +48,7 @@ def here(job, monkeypatch):
         (f"{TRAIN} --workdir=x --config.tokenizer=gs://b/t", "tokenizer=gs://b/t: only `data` and the workdir"),
         ("export --workdir=x --output=", "--output is empty (unset variable?)"),  # else it replaces the current folder
         ("tune-first-stage --k=1_0", "--k: 1_0: use a whole number, 1 or more"),
-        ("fuse r s --weights=1,２", "--weights: 1,２: use numbers, separated by commas"),
+        ("fuse r s --weights=1,２", "--weights: ２: use a number"), ("first-stage --k1=1_0", "--k1: 1_0: use a number"),
         (f"{TRAIN} --workdir=model", "model/config.json does not belong to a training run"),
     ],
 )  # fmt: skip
