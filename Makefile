@@ -3,7 +3,7 @@
 # make check    ruff, mypy, the audit and the fast tests, under 90 seconds: before every commit
 # make lint     ruff and mypy
 # make docs     the documentation as a site, in build/docs
-# make audit    bandit on the code; known vulnerabilities of the pinned packages, if the advisories can be reached
+# make audit    known vulnerabilities of the pinned packages, if the advisories can be reached
 # make real     slow tests on real data in ../shared/data and real weights; compilation for TPUs and GPUs
 # make faults   kills, signals, memory limits, and ten thousand mutated inputs for every reader (under 20 minutes, 2 cores)
 # make package  build wheel and sdist, install the wheel in an empty environment, run the documentation's commands there
@@ -79,14 +79,13 @@ lint: .venv/test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy harp_jax data_pipeline
 
-# bandit and pip-audit, in an environment of their own.
+# pip-audit, in an environment of its own.
 .venv/audit: .venv/python constraints.txt
 	$(PYTHON) -m venv $@
-	$@/bin/python -m pip install --quiet $$(grep -E '^(bandit|pip_audit)==' constraints.txt)
+	$@/bin/python -m pip install --quiet $$(grep '^pip_audit==' constraints.txt)
 	touch $@
 
 audit: .venv/test .venv/audit
-	.venv/audit/bin/bandit --quiet --recursive --configfile=pyproject.toml harp_jax data_pipeline configs
 	@.venv/audit/bin/pip-audit --requirement=constraints.txt --no-deps --disable-pip --timeout=5 --progress-spinner=off --format=json \
 		> .venv/audit.json 2> .venv/audit.log || tail -1 .venv/audit.log
 	@echo "audit: $$(grep -o '"vulns"' .venv/audit.json | wc -l) packages checked; 0: no advisories here, or the service cannot be reached"

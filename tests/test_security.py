@@ -12,7 +12,7 @@ from tests.support.commands import python
 
 @pytest.mark.parametrize("package", ["harp_jax", "data_pipeline"])
 def test_asserts_check_no_input_and_files_run_no_code(package):
-    """What bandit (`make audit`) does not check: `python -O` removes asserts, numpy's files may hold pickles, runpy runs a file."""
+    """What ruff does not check: `python -O` removes asserts, numpy's files may hold pickles, runpy runs a file."""
     wrong = re.compile(r"^ *assert (?!isinstance\(|.* is not None$).*|allow_pickle|runpy", re.MULTILINE)
     assert not [
         (path, wrong.findall(text)) for path in (ROOT / package).rglob("*.py") if wrong.search(text := path.read_text())

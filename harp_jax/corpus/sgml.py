@@ -56,9 +56,9 @@ def documents(path: str) -> Iterator[tuple[int, bytes]]:
 
 def _unpacked(path: str) -> Iterator[tuple[int, bytes]]:
     """`raw_lines` of a file that Unix compress packed."""
-    if not shutil.which("gzip"):
+    if not (gzip := shutil.which("gzip")):
         raise InputError(f"cannot read {path}: Unix compress packed it, and gzip, which unpacks it, is not installed")
-    with open_bytes(path) as file, subprocess.Popen(["gzip", "-dc"], stdin=file, stdout=subprocess.PIPE) as unpacked:
+    with open_bytes(path) as file, subprocess.Popen([gzip, "-dc"], stdin=file, stdout=subprocess.PIPE) as unpacked:
         assert unpacked.stdout is not None
         yield from enumerate(unpacked.stdout, 1)
         if unpacked.wait():
