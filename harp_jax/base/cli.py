@@ -144,7 +144,7 @@ def positive(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """The type of options that are numbers. Python's `float` also accepts 1_0, other digits and infinity."""
+    """The type of options that are numbers. Python's `float` also accepts 1_0, infinity and digits of other scripts."""
     if not math.isfinite(value := as_number(text)):
         raise argparse.ArgumentTypeError(f"{text}: use a number")
     return value

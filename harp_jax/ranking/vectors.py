@@ -284,7 +284,7 @@ def cached_vectors(docs: Documents, encoder: str, passages: int, max_length: int
     key = hash64(*how, *docs.fields, *contents)
     folder = os.path.join(cache_directory("vectors"), f"{key:016x}")
     with locked(os.path.join(folder, ".lock"), f"another process embeds the same documents in {folder}; wait for it"):
-        if not intact(folder):  # reads all documents
+        if not intact(folder):  # `add_texts` would read all documents
             add_texts(docs, encoder, passages, folder, max_length)
     return PassageVectors(folder, encoder, passages, text_hashes(docs), max_length)
 
